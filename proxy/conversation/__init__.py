@@ -1,0 +1,1 @@
+"""Pure: the neutral nouns that all rooms use; imports only errors."""

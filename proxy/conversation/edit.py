@@ -1,0 +1,122 @@
+"""The plan: an immutable list of edits, each anchored to a prefix key and carrying the very text it puts in.
+
+Because an edit holds its text, replaying a plan gives the same bytes for ever, also after an upgrade of this program.
+An edit applies to a request exactly when the request has a message with the edit's prefix key, so a fork keeps the
+edits of the part it shares and loses the others. Structs, since plans are stored.
+"""
+
+from hashlib import blake2b
+from typing import Literal
+
+import msgspec
+
+ResultEdit = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta"]
+
+
+class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
+    """The content of one tool result becomes `text`; its id, name, order, error mark and cache mark stay."""
+
+    at: bytes
+    """Prefix key of the message that holds the result."""
+    part: int
+    """Index of the result among that message's parts."""
+    kind: ResultEdit
+    text: str
+    reason: str
+    """For people: why, in a few words; no content."""
+    tool: str
+    tokens_before: int
+    tokens_after: int
+
+
+class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
+    """The messages from `first` to `last` (both included) become one user message with `text`."""
+
+    first: bytes
+    last: bytes
+    text: str
+    reason: str
+    tokens_before: int
+    tokens_after: int
+    by_model: bool
+    """False for the deterministic summary."""
+
+
+class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
+    """A queued user message goes in behind the message with this key."""
+
+    after: bytes
+    text: str
+    tokens_after: int
+
+
+class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):
+    """All reasoning of the message goes."""
+
+    at: bytes
+    tokens_before: int
+
+
+class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore"):
+    """Reasoning that the client lost comes back in front of the message's parts, in the dialect's own JSON."""
+
+    at: bytes
+    payload: str
+    tokens_after: int
+
+
+Edit = Replace | Summarise | Insert | StripReasoning | RestoreReasoning
+
+EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta", "summarise", "insert", "strip", "restore"]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All edits of one line of a conversation, in the order in which they were decided."""
+
+    edits: tuple[Edit, ...] = ()
+
+    def with_edits(self, new: tuple[Edit, ...]) -> "Plan":
+        """This plan and the new edits behind it."""
+        return Plan((*self.edits, *new)) if new else self
+
+    def encoded(self) -> bytes:
+        """The stored form."""
+        return msgspec.msgpack.encode(self)
+
+    def plan_id(self) -> bytes:
+        """16 bytes over the content; empty for the empty plan."""
+        return blake2b(self.encoded(), digest_size=16).digest() if self.edits else b""
+
+
+EMPTY_PLAN = Plan()
+
+
+def decode_plan(stored: bytes) -> Plan:
+    """The plan that `encoded` wrote; raises msgspec.DecodeError on anything else."""
+    return msgspec.msgpack.decode(stored, type=Plan)
+
+
+def kind_of(edit: Edit) -> EditKind:
+    """The name under which an edit is counted and logged."""
+    match edit:
+        case Replace():
+            return edit.kind
+        case Summarise():
+            return "summarise"
+        case Insert():
+            return "insert"
+        case StripReasoning():
+            return "strip"
+        case RestoreReasoning():
+            return "restore"
+
+
+def saved_tokens(edit: Edit) -> int:
+    """Estimated tokens that the edit takes out of the request; negative for what it adds."""
+    match edit:
+        case Replace() | Summarise():
+            return edit.tokens_before - edit.tokens_after
+        case Insert() | RestoreReasoning():
+            return -edit.tokens_after
+        case StripReasoning():
+            return edit.tokens_before

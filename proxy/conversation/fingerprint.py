@@ -1,0 +1,90 @@
+"""A conversation's identity is its history: a chained digest over the meaning of its messages.
+
+    seed = keyed by dialect and caller          key[0] = H(seed, digest(message 0))
+                                                key[i] = H(key[i-1], digest(message i))
+
+Two requests share `key[i]` exactly when they share their first i+1 messages (and the caller and the dialect), however
+the client orders its JSON keys. System text and tools are not in the chain: agents change them in mid-conversation.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from proxy.conversation.model import Message
+
+KEY_BYTES = 16
+
+# A mark that moves from turn to turn without changing what is said: Anthropic's cache breakpoints.
+_MEANINGLESS = frozenset({"cache_control"})
+
+
+def meaning(value: Any) -> Any:
+    """The value without what does not count: cache marks, nulls, and the difference of a string to one text part."""
+    if isinstance(value, dict):
+        return {
+            key: _content(item) if key == "content" else meaning(item)
+            for key, item in value.items()
+            if item is not None and key not in _MEANINGLESS
+        }
+    if isinstance(value, list):
+        return [meaning(item) for item in value]
+    return value
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        part = meaning(value[0])
+        if part.keys() == {"type", "text"} and part["type"] in ("text", "input_text", "output_text"):
+            return part["text"]
+    return meaning(value)
+
+
+def digest(value: Any) -> bytes:
+    """16 bytes over the meaning of a parsed JSON value."""
+    try:
+        canonical = orjson.dumps(meaning(value), option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # Lone surrogates and integers over 64 bits are legal JSON that orjson cannot write.
+        canonical = repr(_sorted(meaning(value))).encode("utf-8", "surrogatepass")
+    return blake2b(canonical, digest_size=KEY_BYTES).digest()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return sorted((key, _sorted(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+def seed_key(dialect: str, caller: str) -> bytes:
+    """The chain's start. `caller` is the proxy key's name or a keyed digest of a credential, never the credential."""
+    return blake2b(f"{dialect}\0{caller}".encode(), digest_size=KEY_BYTES).digest()
+
+
+def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:
+    """The chained key behind each message: `keys[i]` identifies messages 0…i."""
+    keys = []
+    key = seed
+    for message in messages:
+        key = blake2b(key + message.digest, digest_size=KEY_BYTES).digest()
+        keys.append(key)
+    return keys
+
+
+def boundaries(messages: Sequence[Message], most: int = 48) -> list[int]:
+    """Where an earlier request may have ended, deepest first: indices i such that messages 0…i were once sent.
+
+    The whole request comes first (a retry), then the last message before each run of assistant messages. Of very long
+    histories only the newest `most` are asked for: a turn's own predecessor is nearly always the first of them.
+    """
+    found = [len(messages) - 1] if messages else []
+    for index in range(len(messages) - 1, 0, -1):
+        if messages[index].role == "assistant" and messages[index - 1].role != "assistant":
+            found.append(index - 1)
+            if len(found) >= most:
+                break
+    return found

@@ -1,0 +1,138 @@
+"""What a conversation is, whatever provider speaks it.
+
+A `Message` is one element of the request's history as the client sent it: an element of `messages` (chat, Anthropic),
+of `input` (Responses) or of `contents` (Gemini). What a dialect does not understand is carried as `Opaque`, unread.
+Values are immutable, so a message that was parsed once is shared by every later turn that resends the same bytes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Visible text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """An image, sound, film or document; its bytes are never kept, its cost never follows from their number."""
+
+    kind: Literal["image", "audio", "video", "file"]
+    width: int | None = None
+    """Pixels, read from the header of inline bytes; None when unknown (a URL, a format we cannot read)."""
+    height: int | None = None
+    detail: str = ""
+    """The request's own wish: low, high, auto, original; empty when not said."""
+    size_bytes: int = 0
+    """Decoded size of inline bytes; 0 for references."""
+    reference: str = ""
+    """A file id or URL, when the content is elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """The model's wish to run a tool."""
+
+    call_id: str
+    name: str
+    arguments: str
+    """JSON text as it stands in the body."""
+    signed: bool = False
+    """The provider bound a signature to this call (Gemini)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool gave back. The only kind of part whose content pruning may replace."""
+
+    call_id: str
+    name: str = ""
+    """The tool's name where the result itself carries it; otherwise its call tells."""
+    text: str
+    """All text of the result, parts joined with newlines."""
+    media: tuple[Media, ...] = ()
+    is_error: bool = False
+    fixed: bool = False
+    """True when the content must not be replaced (encrypted content, a shape that we do not know)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """The model's own thinking, in whichever field it travels. Opaque: never edited inside, only whole."""
+
+    text: str
+    signed: bool = False
+    """Signed or encrypted: the provider may bind it to everything before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opaque:
+    """A part that we carry unread."""
+
+    kind: str
+    size_chars: int
+    """Length of its JSON text, for a bounded estimate."""
+
+
+Part = Text | Media | ToolCall | ToolResult | Reasoning | Opaque
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One element of the history, in the order and number in which the client sent it."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    digest: bytes
+    """16 bytes over the *meaning*: key order, string versus one text part, cache marks and nulls do not count."""
+    summary_marked: bool = False
+    """The element is itself a summary or compaction item made by a client or provider; pruning stops there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """The tool definitions of a request."""
+
+    digest: bytes
+    text: str
+    """Compact JSON of all definitions, for counting."""
+    names: tuple[str, ...]
+
+
+NO_TOOLS = Tools(digest=b"", text="", names=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A request, as far as the core needs to know it."""
+
+    dialect: str
+    model: str
+    system: tuple[Message, ...]
+    """System text that stands outside the history or leads it; not part of the conversation's identity."""
+    tools: Tools
+    messages: tuple[Message, ...]
+    stream: bool
+    max_output: int | None
+    """The request's own limit for the answer, in tokens; None when it names none."""
+    session_label: str = ""
+    """What the client calls this session (a header or a field); a label, never an identity."""
+    server_history: str = ""
+    """Id under which the provider holds earlier history (`previous_response_id`, `conversation`)."""
+    server_edits: bool = False
+    """The request asks the provider to edit the history itself (context_management, truncation)."""
+    utility: bool = False
+    """A client's own title, summary or compaction call: replay only, no new decisions."""
+
+
+def after_last_assistant(messages: tuple[Message, ...]) -> int:
+    """Index of the first message that no model has seen: everything behind the last assistant message."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "assistant":
+            return index + 1
+    return 0

@@ -1,0 +1,39 @@
+"""Parsed things, kept by the exact bytes they were parsed from, so that no message is read twice."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Recall:
+    """A bounded memo from raw bytes to whatever was made of them; least recently used goes first.
+
+    `room_bytes` bounds the raw bytes held as keys; parsed values are of the same order of size.
+    """
+
+    def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
+        self._room = room_bytes
+        self._held = 0
+        self._known: OrderedDict[tuple[str, bytes], object] = OrderedDict()
+
+    def get(self, kind: str, raw: bytes, make: Callable[[bytes], T]) -> T:
+        """What `make(raw)` gave when these bytes were first seen."""
+        key = (kind, raw)
+        known = self._known
+        if key in known:
+            known.move_to_end(key)
+            return cast("T", known[key])
+        value = make(raw)
+        known[key] = value
+        self._held += len(raw)
+        while self._held > self._room and len(known) > 1:
+            (_, old), _ = known.popitem(last=False)
+            self._held -= len(old)
+        return value
+
+    @property
+    def held_bytes(self) -> int:
+        """Raw bytes held at the moment."""
+        return self._held

@@ -1,0 +1,1 @@
+"""I/O: a loopback provider, a recorded session and the show."""

@@ -1,0 +1,1 @@
+"""Pure: the only room that knows a provider's field names."""

@@ -1,0 +1,125 @@
+"""What every dialect can do: view a body, rewrite spots in it, read an answer, and speak errors.
+
+A dialect is a lens. It never translates into another dialect, and it never writes a body anew: `view` finds the byte
+span of each message, the rewriting functions turn the bytes of *one* message into new bytes, and `splice` (wire.body)
+puts them in place. What stands outside those spans leaves the proxy as it came.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from proxy.conversation.model import Conversation
+from proxy.conversation.recall import Recall
+from proxy.ledger.records import Reply
+from proxy.tokens.usage import NOT_REPORTED, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A request body and where its messages stand in it."""
+
+    body: bytes
+    conversation: Conversation
+    spans: tuple[tuple[int, int], ...]
+    """Start and end in `body` of each element of `conversation.messages`."""
+    asks_usage: bool = True
+    """False when the client streams and did not ask for usage, so that the answer will carry none."""
+    choices: int = 1
+    """How many answers the request wants (`n`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splice:
+    """Replace body[start:end] by `text`; an empty span inserts."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer told about itself."""
+
+    usage: Usage = NOT_REPORTED
+    outcome: str = "ok"
+    """ok | error | blocked | truncated"""
+    error_type: str = ""
+    error_code: int | str | None = None
+    error_text: str = ""
+    """The provider's error message, for recognising refusals; never logged."""
+    replies: tuple[Reply, ...] = ()
+    tool_calls: int = 0
+    response_id: str = ""
+    """Id under which the provider keeps this answer, for `previous_response_id`."""
+    server_edited: bool = False
+    """The provider says that it dropped or compacted something itself."""
+    dropped_reasoning: int = 0
+    """Reasoning blocks that the provider dropped because the prefix had changed (`input_transformations`)."""
+    has_content: bool = False
+    """Anything of the model's own has come (text, call, reasoning)."""
+    text: str = ""
+    """The first choice's visible text; only kept by readers made with `keep_text` (summary calls)."""
+    finish: str = ""
+    """The provider's finish reason of the first choice, as it said it."""
+
+
+class Reader(Protocol):
+    """Reads a copy of an answer as it passes; can never break it."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take decoded bytes, cut anywhere."""
+
+    def finish(self, *, complete: bool) -> Observation:
+        """What came of it. `complete`: the transport ended cleanly."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider's 4xx means to us, where it means something."""
+
+    kind: str
+    """overflow | usage_option (it does not know `stream_options`) | reasoning (missing, altered or foreign)"""
+    window: int | None = None
+    """The context window that the text names."""
+
+
+class Dialect(Protocol):
+    """One wire format."""
+
+    name: str
+    """openai_chat | openai_responses | anthropic_messages | gemini"""
+
+    def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+        """Read a request. None: not a body of this format (or broken); it then passes through unread.
+
+        `headers` has lower-case names; only session labels are read from it.
+        """
+
+    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+        """The message's bytes with the content of results replaced: part index → new text, same shape as before.
+
+        Keeps every other byte. Part indices are those of the viewed message's parts. Writing twice changes nothing.
+        """
+
+    def strip_reasoning(self, message: bytes) -> bytes:
+        """The message without its reasoning; the bytes unchanged where the rest would be empty."""
+
+    def user_message(self, text: str) -> bytes:
+        """A whole history element with which a user says `text`."""
+
+    def ask_usage(self, view: View) -> tuple[Splice, ...]:
+        """Splices that make the provider report usage in a stream; empty where there is nothing to ask."""
+
+    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+        """A fresh reader for one answer. `stream`: server-sent events (or a JSON-array stream), else one JSON text."""
+
+    def is_usage_only(self, event_data: bytes) -> bool:
+        """Whether a stream event exists only because we asked for usage, so that it may be hidden from the client."""
+
+    def refusal(self, status: int, body: bytes) -> Refusal | None:
+        """What an error answer means to us; None for everything that is the client's business alone."""
+
+    def error_body(self, status: int, kind: str, message: str) -> bytes:
+        """An error of ours in the client's own format, as JSON."""

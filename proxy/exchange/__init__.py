@@ -1,0 +1,1 @@
+"""Pure: one request's life in four verbs: receive, prepare, observe, settle."""

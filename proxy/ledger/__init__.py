@@ -1,0 +1,1 @@
+"""Pure: what is remembered. Records and the protocol that every store fulfils."""

@@ -1,0 +1,116 @@
+"""The three things that the ledger keeps: anchors, plans (see conversation.edit) and turns.
+
+An **anchor** stands under the prefix key of what a client sent and says what became of that call. It is written twice:
+before the request goes out when there are new decisions (usage still None, so that a retry or another replica replays
+the same plan), and after the answer (with usage). A **turn** is the row that reports are made of.
+"""
+
+import msgspec
+
+from proxy.tokens.usage import NOT_REPORTED, Usage
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """One choice of an answer, as far as it must be recognised when a client sends it back."""
+
+    fingerprint: bytes
+    """Over the visible text without white space and the names of the tool calls."""
+    share: float = 1.0
+    """This choice's part of the visible output, 0–1, by length."""
+    calls: int = 0
+    """Number of tool calls."""
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about one call, found again by the prefix key of the history that the client sent."""
+
+    key: bytes
+    session: str
+    """Public id of the conversation line, kept from its first call."""
+    turn: int
+    """1 for the first call of a session."""
+    at: float
+    """Unix time of the call's start."""
+    upstream: str
+    model: str
+    plan_id: bytes = b""
+    """Empty for the empty plan."""
+    usage: Usage | None = None
+    """None while the call runs, and for ever when the provider reported nothing usable."""
+    system_tokens: int = 0
+    """Estimate of system text outside the history."""
+    system_digest: bytes = b""
+    tools_tokens: int = 0
+    tools_digest: bytes = b""
+    replies: tuple[Reply, ...] = ()
+    estimated: int = 0
+    """Estimate of the body that was sent."""
+    server_edits: bool = False
+    """The provider edits history itself in this conversation: good as an anchor, useless for learning."""
+    unsent_tokens: int = 0
+    """What the unpruned input would have been larger by: estimated tokens that the plan takes out."""
+    warm_tokens: int = 0
+    """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, as reports see it. Also the `context_estimate` log event."""
+
+    session: str
+    turn: int
+    at: float
+    upstream: str
+    model: str
+    dialect: str
+    basis: str
+    """anchored | estimated"""
+    estimated: int
+    """Predicted input tokens of the body that was sent."""
+    usage: Usage = NOT_REPORTED
+    grown: int | None = None
+    """Actual input minus the anchor's known part: what the estimate really had to guess."""
+    removed_tokens: int = 0
+    """Estimated tokens that the plan took out of this request."""
+    edits: dict[str, int] = {}
+    """All edits standing in the request, by kind."""
+    new_edits: dict[str, int] = {}
+    """Edits decided at this call, by kind."""
+    outcome: str = "ok"
+    """ok | error | blocked | truncated | client_closed"""
+    error_type: str = ""
+    error_code: int | str | None = None
+    status: int = 200
+    tool_calls: int = 0
+    overhead_ms: float = 0.0
+    label: str = ""
+    """The client's own name for the session."""
+    purpose: str = "main"
+    """main | summary | utility | count"""
+    skipped: str = ""
+    """Why nothing was pruned although something could have been; empty otherwise."""
+    failed_open: str = ""
+    """Name of the stage of ours that failed, when the original bytes went out because of it."""
+    cost: float | None = None
+    """US dollars by the price table; None when model or usage is unknown."""
+    cost_unpruned: float | None = None
+    """What the same call would have cost without us, by the simulated cache."""
+    window: int | None = None
+    reserve: int = 0
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    by_tool: dict[str, int] = {}
+    """Estimated tokens of tool results that stand in the request, by tool name."""
+    decisions: tuple[str, ...] = ()
+    """One line for people per new edit: kind, tool, tokens, reason."""
+
+    @property
+    def error(self) -> int | None:
+        """Estimated minus actual, in tokens; None when the provider said nothing or 0."""
+        actual = self.usage.input_tokens
+        return self.estimated - actual if actual else None
+
+    @property
+    def error_percent(self) -> float | None:
+        """Signed, of the actual count."""
+        actual = self.usage.input_tokens
+        return 100.0 * (self.estimated - actual) / actual if actual else None

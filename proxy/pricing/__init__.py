@@ -1,0 +1,1 @@
+"""Pure: prices, the cache model, what a call cost and would have cost."""

@@ -1,0 +1,1 @@
+"""Pure: deciding what goes."""

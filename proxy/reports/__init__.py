@@ -1,0 +1,1 @@
+"""Pure: records to JSON, text, HTML and Prometheus."""

@@ -1,0 +1,1 @@
+"""I/O: the listening side, the upstream engines, the handler."""

@@ -1,0 +1,1 @@
+"""I/O: configuration from file, environment and command line."""

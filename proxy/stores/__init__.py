@@ -1,0 +1,1 @@
+"""I/O: the ledger in memory, on sqlite, on redis."""

@@ -1,0 +1,58 @@
+"""What a provider reported, in one normal form.
+
+`input_tokens` is *everything* that stood in the prompt, cached and newly cached tokens included; `output_tokens` is
+everything the model wrote, reasoning included. None means "not reported", which is not zero. Dialects convert to this
+form at the edge (their own fields differ: see each dialect's `usage`), and the last word of a stream wins.
+The naming follows the OpenTelemetry GenAI attributes.
+"""
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Token counts of one call."""
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    """Part of the input."""
+    cache_write_tokens: int | None = None
+    """Part of the input."""
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Part of the output; 0 means that the provider said 0 or that it splits without reasoning."""
+
+    def merged(self, later: "Usage") -> "Usage":
+        """This usage with every field that `later` reports; streams repeat and correct themselves."""
+        return Usage(
+            input_tokens=_last(self.input_tokens, later.input_tokens),
+            cache_read_tokens=_last(self.cache_read_tokens, later.cache_read_tokens),
+            cache_write_tokens=_last(self.cache_write_tokens, later.cache_write_tokens),
+            output_tokens=_last(self.output_tokens, later.output_tokens),
+            reasoning_tokens=_last(self.reasoning_tokens, later.reasoning_tokens),
+        )
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Input that was neither read from nor written to the cache."""
+        return max(0, (self.input_tokens or 0) - (self.cache_read_tokens or 0) - (self.cache_write_tokens or 0))
+
+
+NOT_REPORTED = Usage()
+
+
+def _last(before: int | None, after: int | None) -> int | None:
+    return before if after is None else after
+
+
+def is_possible(usage: Usage, *, window: int | None, sent_estimate: int) -> bool:
+    """Whether the input count can be that of a body estimated at `sent_estimate`.
+
+    Refused: nothing or 0; more than the window (gateways that report running totals); less than a quarter of the
+    estimate where that is more than 200 tokens (servers that report only what they evaluated, leaving out the cache).
+    """
+    count = usage.input_tokens
+    if not count or count < 0:
+        return False
+    if window is not None and count > window:
+        return False
+    return not (sent_estimate > 200 and count * 4 < sent_estimate)

@@ -1,0 +1,1 @@
+"""Pure: bytes and JSON, no provider's name."""

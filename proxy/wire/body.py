@@ -1,0 +1,171 @@
+r"""JSON bodies as bytes: where things stand in them, and how to put new bytes in place without touching the rest.
+
+Finding spans is exact, not a search: msgspec hands back each value as a raw slice in document order, so walking over
+keys, colons and the known lengths of the values gives every offset. Bodies that msgspec refuses though they are legal
+(lone surrogates) are walked by a token scan of our own. Bodies with duplicate keys have no single meaning: no spans.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+
+Span = tuple[int, int]
+
+_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_KEY_COLON = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_COMMA = re.compile(rb"[ \t\r\n]*,")
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s\[\]{}",:]+', re.DOTALL)
+
+
+class NotPlain(ValueError):
+    """The bytes are not one JSON value of the kind asked for, or have no single meaning."""
+
+
+def loads(raw: bytes) -> Any:
+    """Parse JSON, also with lone surrogates, huge integers and NaN; raises ValueError (RecursionError when too deep)."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return json.loads(raw)
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON in UTF-8; lone surrogates are escaped."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str, Span]:
+    """Key → span of its value, for the JSON object at raw[start:end]; raises NotPlain."""
+    end = len(raw) if end is None else end
+    try:
+        values: Iterable[tuple[str, int | None]] = [
+            (key, len(value)) for key, value in _RAW_OBJECT.decode(memoryview(raw)[start:end]).items()
+        ]
+    except (msgspec.DecodeError, RecursionError):
+        values = _scanned_keys(raw, start, end)
+    position = _expect(raw, start, b"{")
+    spans: dict[str, Span] = {}
+    for number, (key, length) in enumerate(values):
+        if number:
+            position = _comma(raw, position)
+        match = _KEY_COLON.match(raw, position, end)
+        if match is None or _text(match[1]) != key or key in spans:
+            raise NotPlain("duplicate keys")
+        at = match.end()
+        stop = at + length if length is not None else _value_end(raw, at, end)
+        spans[key] = (at, stop)
+        position = stop
+    _expect(raw, position, b"}")
+    return spans
+
+
+def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span]:
+    """Span of each element of the JSON array at raw[start:end]; raises NotPlain."""
+    end = len(raw) if end is None else end
+    lengths: list[int | None]
+    try:
+        lengths = [len(value) for value in _RAW_ARRAY.decode(memoryview(raw)[start:end])]
+    except (msgspec.DecodeError, RecursionError):
+        return _scanned_elements(raw, start, end)
+    position = _expect(raw, start, b"[")
+    spans: list[Span] = []
+    for number, length in enumerate(lengths):
+        if number:
+            position = _comma(raw, position)
+        at = _skip_space(raw, position)
+        position = at + length
+        spans.append((at, position))
+    _expect(raw, position, b"]")
+    return spans
+
+
+def splice(body: bytes, changes: Iterable[tuple[Span, bytes]]) -> bytes:
+    """The body with each span replaced; spans must not overlap. Everything else keeps its bytes."""
+    pieces = []
+    position = 0
+    for (start, end), text in sorted(changes, key=lambda change: change[0]):
+        if start < position:
+            raise ValueError("splices overlap")
+        pieces += [body[position:start], text]
+        position = end
+    pieces.append(body[position:])
+    return b"".join(pieces)
+
+
+def _skip_space(raw: bytes, position: int) -> int:
+    match = _SPACE.match(raw, position)
+    return match.end() if match else position
+
+
+def _expect(raw: bytes, position: int, mark: bytes) -> int:
+    position = _skip_space(raw, position)
+    if raw[position : position + 1] != mark:
+        raise NotPlain(f"expected {mark.decode()!r}")
+    return position + 1
+
+
+def _comma(raw: bytes, position: int) -> int:
+    match = _COMMA.match(raw, position)
+    if match is None:
+        raise NotPlain("expected ','")
+    return match.end()
+
+
+def _text(quoted: bytes) -> str:
+    try:
+        return str(loads(quoted))
+    except ValueError as error:
+        raise NotPlain("broken key") from error
+
+
+def _value_end(raw: bytes, start: int, end: int) -> int:
+    """End of the JSON value at `start`, by counting brackets outside strings."""
+    depth = 0
+    for match in _TOKEN.finditer(raw, start, end):
+        first = raw[match.start()]
+        if first in b"[{":
+            depth += 1
+        elif first in b"]}":
+            depth -= 1
+        if depth <= 0:
+            return match.end()
+    raise NotPlain("value without an end")
+
+
+def _checked(raw: bytes, start: int, end: int) -> Any:
+    try:
+        return json.loads(raw[start:end])
+    except (ValueError, RecursionError) as error:
+        raise NotPlain("not JSON") from error
+
+
+def _scanned_keys(raw: bytes, start: int, end: int) -> list[tuple[str, int | None]]:
+    value = _checked(raw, start, end)
+    if not isinstance(value, dict):
+        raise NotPlain("expected an object")
+    return [(key, None) for key in value]
+
+
+def _scanned_elements(raw: bytes, start: int, end: int) -> list[Span]:
+    value = _checked(raw, start, end)
+    if not isinstance(value, list):
+        raise NotPlain("expected an array")
+    position = _expect(raw, start, b"[")
+    spans = []
+    for number in range(len(value)):
+        if number:
+            position = _comma(raw, position)
+        at = _skip_space(raw, position)
+        position = _value_end(raw, at, end)
+        spans.append((at, position))
+    return spans

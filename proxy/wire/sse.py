@@ -1,0 +1,107 @@
+"""Server-sent events from bytes, cut anywhere (WHATWG HTML, "9.2 Server-sent events").
+
+Lines end with CR, LF or CRLF and nothing else: U+2028 inside JSON is content. One leading byte order mark is skipped,
+`data:` may lack its space, several data lines are joined with LF. Bytes are decoded by nobody here: an event's data
+stays bytes until it is complete.
+"""
+
+import re
+from dataclasses import dataclass
+
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One complete event."""
+
+    name: str
+    """The `event:` field; empty when there is none."""
+    data: bytes
+    """All data lines joined with LF; empty for comments alone."""
+    raw: bytes
+    """The event's bytes, its ending blank line included."""
+
+
+class EventSplitter:
+    """Bytes in, complete events out.
+
+    `limit_bytes` bounds what is held of an event that does not end: beyond it the event is given up (its bytes are
+    dropped here; the relay has passed them on long before) and reading goes on behind its end.
+    """
+
+    def __init__(self, limit_bytes: int = 32 * 1024 * 1024) -> None:
+        self._limit = limit_bytes
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._tail = b""
+        self._started = False
+        self.overflowed = 0
+        """Events given up for their size."""
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that this chunk completes."""
+        # Only the seam needs the last bytes of what came before: an end mark is at most four bytes long.
+        seam = self._tail + chunk
+        if not _EVENT_END.search(seam) and not seam.endswith((b"\r\r", b"\n\r")):
+            self._hold(chunk)
+            return []
+        buffer = b"".join(self._pieces) + chunk
+        if not self._started and buffer:
+            self._started = True
+            buffer = buffer.removeprefix(_BOM)
+        events = []
+        position = 0
+        for match in _EVENT_END.finditer(buffer):
+            # A lone CR at the very end may be the first half of CRLF: wait for the next chunk.
+            if match.end() == len(buffer) and buffer.endswith(b"\r"):
+                break
+            events.append(parse_event(buffer[position : match.end()]))
+            position = match.end()
+        self._pieces, self._size, self._tail = [], 0, b""
+        self._hold(buffer[position:])
+        return events
+
+    def rest(self) -> Event | None:
+        """What is left when the stream ends without a blank line; None when nothing is."""
+        buffer = b"".join(self._pieces)
+        self._pieces, self._size, self._tail = [], 0, b""
+        return parse_event(buffer) if buffer.strip(b"\r\n") else None
+
+    @property
+    def held(self) -> bytes:
+        """Bytes of the event that has not ended yet."""
+        return b"".join(self._pieces)
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of `held`."""
+        return self._size
+
+    def _hold(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        self._tail = (self._tail + piece)[-3:]
+        if self._size > self._limit:
+            self._pieces, self._size = [], 0
+            self.overflowed += 1
+
+
+def parse_event(raw: bytes) -> Event:
+    """One event's fields; comments and unknown fields are skipped."""
+    if raw.startswith(b"data: {") and raw.endswith(b"}\n\n") and raw.count(b"\n") == 2:
+        return Event("", raw[6:-2], raw)
+    name = ""
+    lines = []
+    for line in _LINE_END.split(raw):
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            lines.append(value)
+        elif field == b"event":
+            name = value.decode("utf-8", "replace")
+    return Event(name, b"\n".join(lines), raw)
