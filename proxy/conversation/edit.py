@@ -27,6 +27,10 @@ class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
     tool: str
     tokens_before: int
     tokens_after: int
+    of: bytes = b""
+    """Of a `repeat`: prefix key of the message that holds the text referred to ..."""
+    of_part: int = 0
+    """... and the index of that result among its parts."""
 
 
 class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from proxy.conversation.model import Message
+from proxy.conversation.model import Message, Text, ToolCall
 
 KEY_BYTES = 16
 
@@ -88,3 +88,42 @@ def boundaries(messages: Sequence[Message], most: int = 48) -> list[int]:
             if len(found) >= most:
                 break
     return found
+
+
+class ReplyPrint:
+    """Recognises an answer when it comes back: its visible text without white space, and the names of its calls.
+
+    Loose on purpose: clients trim text, write arguments anew and drop reasoning. Fed piece by piece, it holds no text.
+    """
+
+    def __init__(self) -> None:
+        self._text = blake2b(digest_size=KEY_BYTES)
+        self._names: list[str] = []
+        self.visible_chars = 0
+        """Length of text and call arguments, for sharing a bill among several choices."""
+
+    def text(self, piece: str) -> None:
+        """Take visible text."""
+        self._text.update("".join(piece.split()).encode("utf-8", "surrogatepass"))
+        self.visible_chars += len(piece)
+
+    def call(self, name: str) -> None:
+        """Take the name of the next tool call."""
+        self._names.append(name)
+
+    def digest(self) -> bytes:
+        """16 bytes."""
+        names = "\0".join(self._names).encode("utf-8", "surrogatepass")
+        return blake2b(self._text.digest() + names, digest_size=KEY_BYTES).digest()
+
+
+def reply_print(messages: Iterable[Message]) -> bytes:
+    """The print of an answer as a client sent it back: one assistant message, or a run of them."""
+    known = ReplyPrint()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, Text):
+                known.text(part.text)
+            elif isinstance(part, ToolCall):
+                known.call(part.name)
+    return known.digest()

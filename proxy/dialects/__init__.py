@@ -1,1 +1,16 @@
-"""Pure: the only room that knows a provider's field names."""
+"""Pure: the only room that knows a provider's field names.
+
+DIALECTS is the one table: how a request's path ends → which dialect reads it. A new dialect is one module and one row.
+"""
+
+import re
+
+from proxy.dialects.base import Dialect
+from proxy.dialects.openai_chat import OpenAIChat
+
+DIALECTS: tuple[tuple[re.Pattern[str], Dialect], ...] = ((re.compile(r"/chat/completions$"), OpenAIChat()),)
+
+
+def dialect_for(path: str) -> Dialect | None:
+    """The dialect of a path (without query); None for everything that we relay unread."""
+    return next((dialect for pattern, dialect in DIALECTS if pattern.search(path)), None)

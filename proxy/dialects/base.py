@@ -25,6 +25,8 @@ class View:
     conversation: Conversation
     spans: tuple[tuple[int, int], ...]
     """Start and end in `body` of each element of `conversation.messages`."""
+    fields: Mapping[str, tuple[int, int]]
+    """Span of the value of each top-level key."""
     asks_usage: bool = True
     """False when the client streams and did not ask for usage, so that the answer will carry none."""
     choices: int = 1

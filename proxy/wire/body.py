@@ -72,21 +72,41 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
 def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span]:
     """Span of each element of the JSON array at raw[start:end]; raises NotPlain."""
     end = len(raw) if end is None else end
-    lengths: list[int | None]
     try:
         lengths = [len(value) for value in _RAW_ARRAY.decode(memoryview(raw)[start:end])]
     except (msgspec.DecodeError, RecursionError):
         return _scanned_elements(raw, start, end)
     position = _expect(raw, start, b"[")
     spans: list[Span] = []
-    for number, length in enumerate(lengths):
+    for number, size in enumerate(lengths):
         if number:
             position = _comma(raw, position)
         at = _skip_space(raw, position)
-        position = at + length
+        position = at + size
         spans.append((at, position))
     _expect(raw, position, b"]")
     return spans
+
+
+def without_keys(raw: bytes, names: Iterable[str]) -> bytes:
+    """The JSON object at `raw` without these keys, every other byte as it was."""
+    spans = object_spans(raw)
+    doomed = set(names)
+    order = list(spans)
+    changes: list[tuple[Span, bytes]] = []
+    for number, name in enumerate(order):
+        if name not in doomed:
+            continue
+        # A member goes with the comma before it; the leading ones go with the comma behind them.
+        kept_before = any(earlier not in doomed for earlier in order[:number])
+        if kept_before:
+            changes.append(((spans[order[number - 1]][1], spans[name][1]), b""))
+        else:
+            start = raw.index(b"{") + 1 if number == 0 else changes[-1][0][1]
+            is_last = number + 1 == len(order)
+            end = spans[name][1] if is_last else _comma(raw, spans[name][1])
+            changes.append(((start, end), b""))
+    return splice(raw, changes)
 
 
 def splice(body: bytes, changes: Iterable[tuple[Span, bytes]]) -> bytes:

@@ -1,0 +1,63 @@
+"""What clients call their sessions: headers and fields, in a published order. A label names, it never identifies.
+
+Order after router-for-me/CLIProxyAPI#4554; names by client in coder/coder `aibridge/session.go`, openai/codex
+`headers.rs`, opencode and its forks. Underscored and dashed header names are both read, since some front proxies drop
+underscores.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.wire.body import loads
+
+# Ours comes first: a user may always name a session.
+_HEADERS = (
+    "x-context-session",
+    "x-claude-code-session-id",
+    "session-id",
+    "session_id",
+    "x-session-id",
+    "x-opencode-session",
+    "x-session-affinity",
+    "conversation_id",
+    "x-client-session-id",
+    "x-amp-thread-id",
+    "x-kilocode-taskid",
+    "x-task-id",
+    "x-openwebui-chat-id",
+    "x-litellm-session-id",
+    "x-grok-conv-id",
+)
+_FIELDS = ("session_id", "sessionId", "prompt_cache_key")
+_PRINTABLE = re.compile(r"[\x21-\x7e]{1,512}")
+
+
+def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
+    """The session's name as the client gives it; empty when it gives none or one with odd characters.
+
+    `headers` has lower-case names; `fields` are the request's small top-level values.
+    """
+    candidates = [headers.get(name) for name in _HEADERS]
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict):
+        candidates += [_claude_code(metadata.get("user_id")), metadata.get("session_id"), metadata.get("sessionId")]
+    candidates += [fields.get(name) for name in _FIELDS]
+    for candidate in candidates:
+        if isinstance(candidate, str) and _PRINTABLE.fullmatch(candidate):
+            return candidate
+    return ""
+
+
+def _claude_code(user_id: object) -> str | None:
+    """The session in Claude Code's `metadata.user_id`: a JSON string, or `user_…_session_UUID` before."""
+    if not isinstance(user_id, str):
+        return None
+    if user_id.startswith("{"):
+        try:
+            found = loads(user_id.encode()).get("session_id")
+        except (ValueError, AttributeError):
+            return None
+        return found if isinstance(found, str) else None
+    _, mark, session = user_id.rpartition("_session_")
+    return session if mark else None

@@ -1,0 +1,99 @@
+"""Applying a plan to a body: the one place where requests are rewritten.
+
+Only the spans of edited messages are replaced; a plan without a foothold in this request gives back the very same
+bytes object. The bytes made for a message depend on nothing but its old bytes and its edits, so the same prefix is
+written the same way on every turn and on every replica.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Dialect, Splice, View
+from proxy.wire.body import Span, splice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A body with a plan in it."""
+
+    body: bytes
+    standing: tuple[Edit, ...]
+    """The edits that have a message in this request, in the plan's order."""
+    first_changed: int
+    """Index of the first message that differs; len(messages) when none does."""
+
+
+def apply_plan(
+    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Iterable[Splice] = ()
+) -> Applied:
+    """The request's body with the plan's edits; `extra` are splices outside the messages."""
+    index = {key: number for number, key in enumerate(keys)} if plan.edits else {}
+    standing = tuple(edit for edit in plan.edits if stands(edit, index))
+    changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
+    hidden: set[int] = set()
+    first = len(keys)
+    for edit in standing:
+        if isinstance(edit, Summarise):
+            start, end = index[edit.first], index[edit.last]
+            # A later summary swallows an earlier one: the widest wins, and nothing inside it is written any more.
+            if any(_contains(other, edit, index) for other in standing if other is not edit):
+                continue
+            span = (view.spans[start][0], view.spans[end][1])
+            changes.append((span, dialect.user_message(edit.text)))
+            hidden.update(range(start, end + 1))
+            first = min(first, start)
+    for number, edits in _by_message(standing, index).items():
+        if number not in hidden:
+            span = view.spans[number]
+            changes.append((span, _written(dialect, view.body[slice(*span)], edits, recall)))
+            first = min(first, number)
+    for edit in standing:
+        if isinstance(edit, Insert) and index[edit.after] not in hidden:
+            at = view.spans[index[edit.after]][1]
+            changes.append(((at, at), b"," + dialect.user_message(edit.text)))
+            first = min(first, index[edit.after] + 1)
+    body = splice(view.body, changes) if changes else view.body
+    return Applied(body=body, standing=standing, first_changed=first)
+
+
+def stands(edit: Edit, index: dict[bytes, int]) -> bool:
+    """Whether the request has the message (both ends of the range) that the edit is anchored to."""
+    match edit:
+        case Summarise():
+            return edit.first in index and edit.last in index
+        case Insert():
+            return edit.after in index
+        case Replace() | StripReasoning() | RestoreReasoning():
+            return edit.at in index
+
+
+def _contains(outer: Edit, inner: Summarise, index: dict[bytes, int]) -> bool:
+    """Whether `outer` is a summary over all of `inner`'s range, and more (or the same, decided later)."""
+    if not isinstance(outer, Summarise):
+        return False
+    a, b, c, d = index[outer.first], index[outer.last], index[inner.first], index[inner.last]
+    return a <= c and d <= b and (b - a) > (d - c)
+
+
+def _by_message(edits: Iterable[Edit], index: dict[bytes, int]) -> dict[int, list[Edit]]:
+    grouped: dict[int, list[Edit]] = defaultdict(list)
+    for edit in edits:
+        if isinstance(edit, Replace | StripReasoning | RestoreReasoning):
+            grouped[index[edit.at]].append(edit)
+    return grouped
+
+
+def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit], recall: Recall) -> bytes:
+    """The message's new bytes; made once per process for the same bytes and the same edits."""
+    texts = {edit.part: edit.text for edit in edits if isinstance(edit, Replace)}
+    strips = any(isinstance(edit, StripReasoning) for edit in edits)
+    key = message + b"\0" + repr((sorted(texts.items()), strips)).encode("utf-8", "surrogatepass")
+
+    def write(_: bytes) -> bytes:
+        written = dialect.replace_results(message, texts) if texts else message
+        return dialect.strip_reasoning(written) if strips else written
+
+    return recall.get("written " + dialect.name, key, write)

@@ -1,0 +1,32 @@
+"""Media parts: what can be known of them without decoding them."""
+
+from typing import Any, Literal
+
+from proxy.conversation.model import Media
+from proxy.wire.images import size_of_base64
+
+Kind = Literal["image", "audio", "video", "file"]
+
+
+def from_url(kind: Kind, url: str, *, detail: str = "") -> Media:
+    """A part given by URL: a `data:` URL tells its size, any other is a reference."""
+    head, mark, payload = url.partition(";base64,")
+    if mark and head.startswith("data:"):
+        return from_base64(kind, payload, detail=detail)
+    return Media(kind=kind, detail=detail, reference=url[:256])
+
+
+def from_base64(kind: Kind, payload: str, *, detail: str = "") -> Media:
+    """Inline bytes: dimensions are read from an image's first bytes only."""
+    size = size_of_base64(payload) if kind == "image" else None
+    width, height = size or (None, None)
+    return Media(kind=kind, width=width, height=height, detail=detail, size_bytes=len(payload) * 3 // 4)
+
+
+def from_file(value: Any) -> Media:
+    """A chat or Responses file part: `{file_id}`, `{file_data: data URL}` or `{file_url}`."""
+    file = value if isinstance(value, dict) else {}
+    inline = file.get("file_data")
+    if isinstance(inline, str):
+        return from_url("file", inline if inline.startswith("data:") else "data:;base64," + inline)
+    return Media(kind="file", reference=str(file.get("file_id") or file.get("file_url") or "")[:256])

@@ -1,0 +1,53 @@
+"""OpenAI chat completions and the many providers that speak it (facts: OpenAI API reference, "Chat", 2026-11)."""
+
+from collections.abc import Mapping
+
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.openai_chat import rewrite
+from proxy.dialects.openai_chat.stream import ChatAnswer, ChatStream, is_usage_only
+from proxy.dialects.openai_chat.view import view_body
+from proxy.dialects.refusals import refusal_of
+from proxy.wire.body import dumps
+
+
+class OpenAIChat:
+    """`POST …/chat/completions`."""
+
+    name = "openai_chat"
+
+    def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+        """Read a request."""
+        return view_body(headers, body, recall)
+
+    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+        """Put new text into a tool message; it has exactly one result, part 0."""
+        return rewrite.replace_result(message, texts[0])
+
+    def strip_reasoning(self, message: bytes) -> bytes:
+        """Take `reasoning_content`, `reasoning`, `reasoning_details` and thinking chunks out."""
+        return rewrite.strip_reasoning(message)
+
+    def user_message(self, text: str) -> bytes:
+        """`{"role":"user","content":text}`."""
+        return dumps({"role": "user", "content": text})
+
+    def ask_usage(self, view: View) -> tuple[Splice, ...]:
+        """Set `stream_options.include_usage`; only legal with `stream: true`."""
+        return rewrite.ask_usage(view)
+
+    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+        """Reads `chat.completion` and `chat.completion.chunk` objects."""
+        return ChatStream(keep_text=keep_text) if stream else ChatAnswer(keep_text=keep_text)
+
+    def is_usage_only(self, event_data: bytes) -> bool:
+        """A chunk with usage and no choices."""
+        return is_usage_only(event_data)
+
+    def refusal(self, status: int, body: bytes) -> Refusal | None:
+        """Overflow, an unknown `stream_options`, or reasoning that is missing or altered."""
+        return refusal_of(status, body)
+
+    def error_body(self, status: int, kind: str, message: str) -> bytes:
+        """`{"error": {...}}` as OpenAI's SDKs read it."""
+        return dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})

@@ -1,0 +1,49 @@
+"""Chat completions: new bytes for one message, and the request for usage."""
+
+from proxy.dialects.base import Splice, View
+from proxy.dialects.openai_chat.view import REASONING_FIELDS, parse_message
+from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, without_keys
+
+
+def replace_result(message: bytes, text: str) -> bytes:
+    """The tool message with other content: a string stays a string, a list becomes a list of one text part."""
+    start, end = object_spans(message)["content"]
+    old = loads(message[start:end])
+    if isinstance(old, list):
+        part = {"type": "text", "text": text}
+        marked = next((item for item in reversed(old) if isinstance(item, dict) and "cache_control" in item), None)
+        if marked is not None:
+            part["cache_control"] = marked["cache_control"]
+        return splice(message, [((start, end), dumps([part]))])
+    return splice(message, [((start, end), dumps(text))])
+
+
+def strip_reasoning(message: bytes) -> bytes:
+    """The message without reasoning; unchanged where nothing else would be left."""
+    stripped = without_keys(message, REASONING_FIELDS)
+    spans = object_spans(stripped)
+    if "content" in spans and stripped[spans["content"][0] : spans["content"][0] + 1] == b"[":
+        start, end = spans["content"]
+        elements = [stripped[slice(*span)] for span in array_spans(stripped, start, end)]
+        kept = [element for element in elements if not _is_thinking(element)]
+        if len(kept) < len(elements):
+            stripped = splice(stripped, [((start, end), b"[" + b",".join(kept) + b"]")])
+    return stripped if parse_message(stripped).parts else message
+
+
+def _is_thinking(element: bytes) -> bool:
+    part = loads(element)
+    return isinstance(part, dict) and part.get("type") == "thinking"
+
+
+def ask_usage(view: View) -> tuple[Splice, ...]:
+    """`"stream_options":{"include_usage":true}`, put in without touching anything else."""
+    if view.asks_usage or not view.conversation.stream:
+        return ()
+    if "stream_options" not in view.fields:
+        end = max(end for _, end in view.fields.values())
+        return (Splice(start=end, end=end, text=b',"stream_options":{"include_usage":true}'),)
+    start, end = view.fields["stream_options"]
+    options = loads(view.body[start:end])
+    merged = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
+    return (Splice(start=start, end=end, text=dumps(merged)),)

@@ -1,0 +1,194 @@
+"""Chat completions: reading answers, streamed or whole."""
+
+from typing import Any
+
+from proxy.conversation.fingerprint import ReplyPrint
+from proxy.dialects.base import Observation
+from proxy.dialects.openai_chat.usage import usage_of
+from proxy.ledger.records import Reply
+from proxy.tokens.usage import NOT_REPORTED
+from proxy.wire.body import loads
+from proxy.wire.sse import EventSplitter
+
+_MOST_BODY_BYTES = 64 * 1024 * 1024
+
+
+class _Choice:
+    """One choice as it grows."""
+
+    def __init__(self) -> None:
+        self.print = ReplyPrint()
+        self.finish = ""
+        self.calls = 0
+        self._last_ids: dict[int, str] = {}
+
+    def take(self, delta: dict[str, Any]) -> str:
+        """A delta or a whole message; returns its visible text."""
+        said = "".join(_texts(delta.get("content")))
+        if isinstance(delta.get("refusal"), str):
+            said += delta["refusal"]
+        self.print.text(said)
+        for call in delta.get("tool_calls") or ():
+            if isinstance(call, dict):
+                self._call(call)
+        old = delta.get("function_call")
+        if isinstance(old, dict) and old.get("name"):
+            self.calls += 1
+            self.print.call(str(old["name"]))
+        return said
+
+    def _call(self, call: dict[str, Any]) -> None:
+        """A piece of a call: a new id starts a new call, even where a provider repeats the index."""
+        body = call.get("function") or call.get("custom") or {}
+        self.print.visible_chars += len(str(body.get("arguments") or body.get("input") or ""))
+        index = call.get("index")
+        index = index if isinstance(index, int) else self.calls
+        identity = str(call.get("id") or "")
+        if index in self._last_ids and identity in ("", self._last_ids[index]):
+            return
+        self._last_ids[index] = identity
+        self.calls += 1
+        self.print.call(str(body.get("name") or ""))
+
+
+class _Answer:
+    """What all chunks, or the one completion, have said so far."""
+
+    def __init__(self, *, keep_text: bool) -> None:
+        self.usage = NOT_REPORTED
+        self.error: dict[str, Any] | None = None
+        self.done = False
+        self.has_content = False
+        self.response_id = ""
+        self._choices: dict[int, _Choice] = {}
+        self._text: list[str] | None = [] if keep_text else None
+
+    def take(self, answer: Any) -> None:
+        """A `chat.completion` or `chat.completion.chunk` object, or an error in its place."""
+        if not isinstance(answer, dict):
+            return
+        self.usage = self.usage.merged(usage_of(answer))
+        self.response_id = self.response_id or str(answer.get("id") or "")
+        if answer.get("error"):
+            self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
+        elif answer.get("object") == "error":
+            self.error = answer
+        choices = answer.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                self._take_choice(choice)
+
+    def _take_choice(self, choice: dict[str, Any]) -> None:
+        index = choice.get("index")
+        index = index if isinstance(index, int) else 0
+        known = self._choices.setdefault(index, _Choice())
+        delta = choice.get("delta") or choice.get("message") or {}
+        said = known.take(delta)
+        thinks = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_details"))
+        self.has_content = self.has_content or bool(said) or known.calls > 0 or thinks
+        if self._text is not None and index == min(self._choices):
+            self._text.append(said)
+        if choice.get("finish_reason"):
+            known.finish = str(choice["finish_reason"])
+
+    def observation(self, *, complete: bool) -> Observation:
+        """The sum of it. Complete means: the transport ended cleanly."""
+        choices = [self._choices[index] for index in sorted(self._choices)]
+        ended = self.done or any(choice.finish for choice in choices) or self.usage != NOT_REPORTED
+        outcome = "ok" if complete and ended else "truncated"
+        error = self.error or {}
+        code = error.get("code") if isinstance(error.get("code"), int | str) else error.get("status_code")
+        if self.error is not None:
+            outcome = "error"
+        elif any(choice.finish == "content_filter" for choice in choices):
+            outcome = "blocked"
+        visible = sum(choice.print.visible_chars for choice in choices)
+        shares = [choice.print.visible_chars / visible if visible else 1 / len(choices) for choice in choices]
+        return Observation(
+            usage=self.usage,
+            outcome=outcome,
+            error_type=str(error.get("type") or code or "error") if error else "",
+            error_code=code,
+            error_text=str(error.get("message") or ""),
+            replies=tuple(
+                Reply(fingerprint=choice.print.digest(), share=share, calls=choice.calls)
+                for choice, share in zip(choices, shares, strict=True)
+            ),
+            tool_calls=sum(choice.calls for choice in choices),
+            response_id=self.response_id,
+            has_content=self.has_content,
+            text="".join(self._text or ()),
+            finish=choices[0].finish if choices else "",
+        )
+
+
+class ChatStream:
+    """Reads `text/event-stream`."""
+
+    def __init__(self, *, keep_text: bool) -> None:
+        self._events = EventSplitter()
+        self._answer = _Answer(keep_text=keep_text)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes, cut anywhere."""
+        for event in self._events.feed(chunk):
+            self._take(event.data)
+
+    def _take(self, data: bytes) -> None:
+        if data.strip() == b"[DONE]":
+            self._answer.done = True
+        elif data:
+            self._answer.take(_parsed(data))
+
+    def finish(self, *, complete: bool) -> Observation:
+        """What the stream came to."""
+        rest = self._events.rest()
+        if rest is not None:
+            self._take(rest.data)
+        return self._answer.observation(complete=complete)
+
+
+class ChatAnswer:
+    """Reads one JSON text, also with blank lines before it (DeepSeek keeps connections alive so)."""
+
+    def __init__(self, *, keep_text: bool) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._answer = _Answer(keep_text=keep_text)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes."""
+        self._size += len(chunk)
+        if self._size <= _MOST_BODY_BYTES:
+            self._pieces.append(chunk)
+
+    def finish(self, *, complete: bool) -> Observation:
+        """What the answer came to."""
+        parsed = _parsed(b"".join(self._pieces)) if self._size <= _MOST_BODY_BYTES else None
+        self._answer.done = parsed is not None
+        self._answer.take(parsed)
+        return self._answer.observation(complete=complete)
+
+
+def is_usage_only(event_data: bytes) -> bool:
+    """Whether a chunk carries usage and nothing else."""
+    if b'"usage"' not in event_data:
+        return False
+    chunk = _parsed(event_data)
+    return isinstance(chunk, dict) and bool(chunk.get("usage")) and not chunk.get("choices") and not chunk.get("error")
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _texts(content: object) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    if isinstance(content, list):
+        # Mistral's reasoning models answer with chunks of content.
+        return [str(part["text"]) for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    return []

@@ -1,0 +1,70 @@
+"""Chat completions: the many habits of reporting usage, in one normal form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.tokens.usage import NOT_REPORTED, Usage
+
+
+def usage_of(answer: Mapping[str, Any]) -> Usage:
+    """The usage that a completion or a chunk carries, wherever its provider puts it.
+
+    Places: `usage` (all), `x_groq.usage` (Groq), `choices[0].usage` (Moonshot).
+    """
+    groq = answer.get("x_groq")
+    choices = answer.get("choices")
+    places = [answer.get("usage"), groq.get("usage") if isinstance(groq, dict) else None]
+    if isinstance(choices, list):
+        places += [choice.get("usage") for choice in choices[:1] if isinstance(choice, dict)]
+    found = next((place for place in places if isinstance(place, dict) and place), None)
+    return normal_form(found) if found else NOT_REPORTED
+
+
+def normal_form(usage: Mapping[str, Any]) -> Usage:
+    """Full input and full output.
+
+    Three providers leave something outside the two sums, and the total tells: xAI its reasoning, Google's compatible
+    endpoint its (unnamed) thinking, Mistral its audio. xAI has also been seen to leave cached tokens out of the prompt.
+    """
+    prompt, completion, total = (
+        _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    inside = _dict(usage.get("prompt_tokens_details"))
+    outside = _dict(usage.get("completion_tokens_details"))
+    cached = _first(inside.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
+    reasoning = _first(outside.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    if prompt is None and completion is None:
+        return NOT_REPORTED
+    if prompt is not None and completion is not None and total is not None:
+        beyond = total - prompt - completion
+        audio = _count(inside.get("audio_tokens")) or 0
+        if audio and beyond == audio:
+            prompt += audio
+        elif beyond > 0 and (reasoning in (None, 0) or reasoning == beyond):
+            completion += beyond
+            reasoning = beyond
+    if prompt is not None and cached is not None and cached > prompt:
+        prompt += cached
+    if reasoning is not None and completion is not None:
+        reasoning = min(reasoning, completion)
+    return Usage(
+        input_tokens=prompt,
+        cache_read_tokens=cached,
+        cache_write_tokens=_count(inside.get("cache_write_tokens")),
+        output_tokens=completion,
+        reasoning_tokens=reasoning,
+    )
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    """A token count; some gateways write floats."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _first(*values: object) -> int | None:
+    counts = [_count(value) for value in values]
+    return next((count for count in counts if count is not None), None)

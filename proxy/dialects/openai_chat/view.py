@@ -1,0 +1,211 @@
+"""Chat completions: from the bytes of a request to a conversation.
+
+Each message, and the list of tools, is parsed once per process and found again by its bytes (conversation.recall).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.conversation.fingerprint import digest
+from proxy.conversation.model import (
+    NO_TOOLS,
+    Conversation,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Tools,
+)
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import View
+from proxy.dialects.labels import label_of
+from proxy.dialects.media import from_file, from_url
+from proxy.dialects.utility import is_utility
+from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
+
+NAME = "openai_chat"
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+# The fields in which compatible providers carry reasoning (DeepSeek, Kimi, llama.cpp | Groq, Ollama, vLLM | OpenRouter).
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+
+
+def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+    """The view of a chat request; None when the body is not one."""
+    try:
+        fields = object_spans(body)
+        spans = array_spans(body, *fields["messages"])
+        messages = [recall.get(NAME, body[start:end], parse_message) for start, end in spans]
+        small = {name: loads(body[slice(*span)]) for name, span in fields.items() if _is_small(name, span)}
+        tools = _tools(body, fields, recall)
+    except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    lead = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
+    streams = small.get("stream") is True
+    options = small.get("stream_options")
+    conversation = Conversation(
+        dialect=NAME,
+        model=str(small.get("model") or ""),
+        system=tuple(messages[:lead]),
+        tools=tools,
+        messages=tuple(messages[lead:]),
+        stream=streams,
+        max_output=_whole(small.get("max_completion_tokens")) or _whole(small.get("max_tokens")),
+        session_label=label_of(headers, small),
+        utility=is_utility(tuple(messages), tools),
+    )
+    return View(
+        body=body,
+        conversation=conversation,
+        spans=tuple(spans[lead:]),
+        fields=fields,
+        asks_usage=not streams or (isinstance(options, dict) and options.get("include_usage") is True),
+        choices=_whole(small.get("n")) or 1,
+    )
+
+
+def _is_small(name: str, span: Span) -> bool:
+    return name not in ("messages", "tools", "functions") and span[1] - span[0] <= 4096
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
+    found = [
+        recall.get("tools", body[slice(*fields[name])], parse_tools)
+        for name in ("tools", "functions")
+        if name in fields
+    ]
+    return found[0] if found else NO_TOOLS
+
+
+def parse_tools(raw: bytes) -> Tools:
+    """The tool definitions of `tools` (or the old `functions`)."""
+    definitions = loads(raw)
+    if not isinstance(definitions, list):
+        return NO_TOOLS
+    names = [item.get("function", item).get("name", "") for item in definitions if isinstance(item, dict)]
+    return Tools(digest=digest(definitions), text=dumps(definitions).decode(), names=tuple(map(str, names)))
+
+
+def parse_message(raw: bytes) -> Message:
+    """One element of `messages`."""
+    message = loads(raw)
+    role = _ROLES.get(str(message.get("role")), "user")
+    parts: list[Part] = _reasoning(message)
+    if role == "tool":
+        parts = [_result(message)]
+    else:
+        parts += _content(message.get("content"))
+        if isinstance(message.get("refusal"), str):
+            parts.append(Text(text=message["refusal"]))
+        parts += _calls(message)
+    if isinstance(message.get("audio"), dict):
+        parts.append(Media(kind="audio", reference=str(message["audio"].get("id", ""))))
+    return Message(role=role, parts=tuple(parts), digest=digest(message))
+
+
+def _reasoning(message: dict[str, Any]) -> list[Part]:
+    texts: list[str] = [message[name] for name in REASONING_FIELDS[:2] if isinstance(message.get(name), str)]
+    details = message.get("reasoning_details")
+    items = [item for item in details if isinstance(item, dict)] if isinstance(details, list) else []
+    signed = any(item.get("signature") or item.get("data") for item in items)
+    # The same text often stands in two fields; only what the longest of them says is counted.
+    said = max([*texts, "".join(str(item.get("text") or item.get("summary") or "") for item in items)], key=len)
+    sealed = "".join(str(item.get("data") or "") for item in items)
+    return [Reasoning(text=said + sealed, signed=signed)] if said or sealed else []
+
+
+def _content(content: object) -> list[Part]:
+    if isinstance(content, str):
+        return [Text(text=content)] if content else []
+    if not isinstance(content, list):
+        return []
+    return [_part(item) for item in content]
+
+
+def _part(item: Any) -> Part:
+    kind = str(item.get("type")) if isinstance(item, dict) else "unknown"
+    match kind:
+        case "text" if isinstance(item.get("text"), str):
+            return Text(text=item["text"])
+        case "refusal" if isinstance(item.get("refusal"), str):
+            return Text(text=item["refusal"])
+        case "thinking":
+            return Reasoning(text=_thinking_text(item.get("thinking")), signed=bool(item.get("signature")))
+        case "image_url":
+            image = item.get("image_url")
+            url = image.get("url") if isinstance(image, dict) else image
+            detail = image.get("detail") if isinstance(image, dict) else ""
+            return from_url("image", str(url or ""), detail=str(detail or ""))
+        case "input_audio":
+            return Media(kind="audio", size_bytes=_inline_bytes(item.get("input_audio")))
+        case "video_url":
+            return Media(kind="video")
+        case "file":
+            return from_file(item.get("file"))
+        case _:
+            return Opaque(kind=kind, size_chars=len(dumps(item)))
+
+
+def _thinking_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return (
+        "".join(str(item.get("text") or "") for item in value if isinstance(item, dict))
+        if isinstance(value, list)
+        else ""
+    )
+
+
+def _inline_bytes(value: object) -> int:
+    inline = value.get("data") if isinstance(value, dict) else None
+    return len(inline) * 3 // 4 if isinstance(inline, str) else 0
+
+
+def _calls(message: dict[str, Any]) -> list[Part]:
+    found: list[Part] = []
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        body = call.get("function") or call.get("custom") or {}
+        arguments = body.get("arguments", body.get("input", ""))
+        found.append(
+            ToolCall(
+                call_id=str(call.get("id") or ""),
+                name=str(body.get("name") or ""),
+                arguments=arguments if isinstance(arguments, str) else dumps(arguments).decode(),
+                signed="extra_content" in call,
+            )
+        )
+    old = message.get("function_call")
+    if isinstance(old, dict):
+        found.append(ToolCall(call_id="", name=str(old.get("name") or ""), arguments=str(old.get("arguments") or "")))
+    return found
+
+
+def _result(message: dict[str, Any]) -> ToolResult:
+    content = message.get("content")
+    parts = _content(content)
+    return ToolResult(
+        call_id=str(message.get("tool_call_id") or ""),
+        name=str(message.get("name") or ""),
+        text="\n".join(part.text for part in parts if isinstance(part, Text)),
+        media=tuple(part for part in parts if isinstance(part, Media)),
+        fixed=not isinstance(content, str | list) or any(isinstance(part, Opaque) for part in parts),
+    )

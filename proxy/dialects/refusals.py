@@ -1,0 +1,128 @@
+"""What a provider's error text means, over all providers: overflow, an option it does not know, reasoning it refuses.
+
+The patterns are the union of what providers were recorded to answer and what pi `overflow.ts`, opencode `error.ts` and
+LiteLLM's exception mapping know. Rate limits speak of tokens too, so they are excluded first.
+"""
+
+import re
+
+from proxy.dialects.base import Refusal
+from proxy.wire.body import loads
+
+
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+
+
+_RATE = re.compile(r"rate.?limit|too many requests|throttl|tokens per (minute|day)|\bTPM\b", re.IGNORECASE)
+_FALSE_FRIENDS = re.compile(
+    r"string_above_max_length|string too long|max_(completion_|output_)?tokens is too large|max_tokens: \d+ >|image",
+    re.IGNORECASE,
+)
+_OVERFLOW = _any_of(
+    r"context[_ ]length[_ ]exceeded",
+    r"model_context_window_exceeded",
+    r"exceed_context_size",
+    r"request_too_large",
+    r"model_max_prompt_tokens_exceeded",
+    r"prompt is too long",
+    r"prompt too long; exceeded",
+    r"input is too long for requested model",
+    r"exceeds? the (model'?s )?context window",
+    r"exceed context limit",
+    r"context window exceeds limit",
+    r"maximum context (length|limit)( is|\W)",
+    r"model'?s context length",
+    r"exceeds (the )?(model'?s )?maximum context length",
+    r"context length (is|of) only \d+",
+    r"input token count.*exceeds the maximum",
+    r"input tokens? exceed",
+    r"number of input tokens exceeds",
+    r"maximum allowed input length",
+    r"maximum input length is",
+    r"maximum prompt length is \d+",
+    r"reduce the length of the (messages|input|either)",
+    r"exceeds the limit of \d+",
+    r"available context size",
+    r"greater than the context length",
+    r"longer than the (maximum model|model'?s context) length",
+    r"exceeded model token limit",
+    r"too large for model with \d+",
+    r"too_many_(prompt_)?tokens",
+    r"too many tokens: size limit",
+    r"total length of all messages is too long",
+    r"current length is \d+ while limit is",
+    r"must be <= \d+.*max_new_tokens|max_new_tokens.*must be",
+    r"range of input length should be",
+    r"input length.*exceeds.*(context|maximum)",
+    r"token limit (reached|exceeded)",
+)
+# Where the text names the window itself; the first group is the number.
+_WINDOW = re.compile(
+    r"(?:maximum context length(?: is|:)?|maximum prompt length is|maximum model length of|context length \(|"
+    r"maximum number of tokens allowed \(|tokens > |exceed context limit: [\d +]+> |while limit is|"
+    r"model token limit:|exceeds the limit of|loaded with context length of only|for model with|"
+    r"maximum allowed input length of|configured limit of|should be \[1, ?|\"n_ctx\":|inputs` tokens \+ `max_new_tokens` must be <=)"
+    r"\s*(\d{3,8})",
+    re.IGNORECASE,
+)
+_USAGE_OPTION = re.compile(r"stream_options|include_usage", re.IGNORECASE)
+_REASONING = _any_of(
+    r"reasoning_content.{0,60}(must be passed back|is missing)",
+    r"missing .?reasoning_content",
+    r"content\[\]\.thinking.{0,60}must be passed back",
+    r"expected .?thinking.? or .?redacted_thinking.?, but found",
+    r"thinking.? or .?redacted_thinking.? blocks in the latest assistant message cannot be modified",
+    r"invalid .?signature.? in .?thinking.? block",
+    r"thinking\.signature: field required",
+    r"missing a .?thought_signature",
+    r"(invalid|corrupted) thought signature",
+    r"of type 'reasoning' was provided without its required following item",
+    r"was provided without its required 'reasoning' item",
+    r"encrypted content .{0,80}could not be verified",
+    r"invalid_encrypted_content",
+)
+_MOST_TEXT = 65536
+
+
+def refusal_of(status: int, body: bytes) -> Refusal | None:
+    """What an error answer (status ≥ 400, or an error event inside a stream) means to us."""
+    if status not in (200, 400, 413, 422, 500):
+        return None
+    if not body.strip() and status in (400, 413):
+        return Refusal(kind="overflow")
+    text = _text_of(body[:_MOST_TEXT])
+    if _REASONING.search(text):
+        return Refusal(kind="reasoning")
+    if status in (400, 422) and _USAGE_OPTION.search(text):
+        return Refusal(kind="usage_option")
+    if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not _OVERFLOW.search(text):
+        return None
+    named = _WINDOW.search(text)
+    return Refusal(kind="overflow", window=int(named[1]) if named else None)
+
+
+def _text_of(body: bytes) -> str:
+    """The error's own words: wrapped ones too (OpenRouter hides the upstream's in `error.metadata.raw`)."""
+    try:
+        parsed = loads(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", "replace")
+    return " ".join(_strings(parsed, 0))
+
+
+def _strings(value: object, depth: int) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, bool) or depth > 6:
+        return []
+    if isinstance(value, int | float):
+        return [str(value)]
+    if isinstance(value, list):
+        return [text for item in value for text in _strings(item, depth + 1)]
+    if isinstance(value, dict):
+        found = []
+        for key, item in value.items():
+            found += [f'"{key}":{item}'] if isinstance(item, int) else _strings(item, depth + 1)
+        return found
+    return []

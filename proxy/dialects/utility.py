@@ -1,0 +1,42 @@
+"""Clients' own side calls: titles, summaries, compactions. They get the inherited plan and no new decisions.
+
+The marks are those that unmodified clients were seen to send; each is bound to its place (last user text, system
+text), so that a conversation which merely talks about them is not taken for one.
+"""
+
+from proxy.conversation.model import Message, Text, Tools
+
+# In the last user message.
+_ASKS = (
+    "CRITICAL: Respond with TEXT ONLY",  # Claude Code compaction
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",  # Codex
+    "Generate a title for this conversation",  # opencode, Kilo
+    "Your task is to create a detailed summary of the conversation so far",  # Claude Code, older
+    "First, reason in your scratchpad. Then, generate the <state_snapshot>",  # Gemini CLI, Qwen Code
+)
+# At the start of the system text.
+_SYSTEMS = (
+    "You are a title generator",  # opencode, Kilo
+    "You are a helpful AI assistant tasked with summarizing conversations",  # opencode, Claude Code
+    "You are the component that summarizes internal chat history",  # Gemini CLI, Qwen Code
+    "You are a context summarization assistant",  # pi
+)
+
+
+def is_utility(messages: tuple[Message, ...], tools: Tools) -> bool:
+    """Whether this request is a client's side call. `messages` includes system messages that lead the history."""
+    asked = next((message for message in reversed(messages) if message.role == "user"), None)
+    if asked is not None and any(text.lstrip().startswith(_ASKS) for text in _texts(asked)):
+        return True
+    if tools.names:
+        return False
+    return any(
+        text.lstrip().startswith(_SYSTEMS)
+        for message in messages
+        if message.role == "system"
+        for text in _texts(message)
+    )
+
+
+def _texts(message: Message) -> list[str]:
+    return [part.text for part in message.parts if isinstance(part, Text)]
