@@ -1,0 +1,68 @@
+"""What a decision is made from: one request as it would go out, and what is known about its cache and its future."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
+from proxy.conversation.model import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What cached and newly cached input costs, as a multiple of plain input."""
+
+    read: float
+    write: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """One request, replayed and measured, before new decisions."""
+
+    messages: tuple[Message, ...]
+    """As the client sent them."""
+    keys: Sequence[bytes]
+    """Prefix key behind each message."""
+    seen: int
+    """Index of the first message that no model has seen (`after_last_assistant`)."""
+    count: Callable[[str], int]
+    """Estimated tokens of a text."""
+    parts_tokens: Callable[[int], Sequence[int]]
+    """Estimated tokens of each part of message i, as the client sent it."""
+    message_tokens: Sequence[int]
+    """Estimated tokens of each message as it would go out with the inherited plan; 0 for what a summary replaced."""
+    total: int
+    """The unified formula's estimate of the input, before new edits."""
+    plan: Plan = EMPTY_PLAN
+    """Inherited from the deepest anchor, already applied."""
+    window: int | None = None
+    """The model's context window in tokens; None when unknown."""
+    reserve: int = 0
+    """Tokens of the window kept for the answer."""
+    prices: Prices | None = None
+    """None: the provider has no prompt cache (or reports none), so that an edit never breaks anything."""
+    cold: bool = False
+    """The provider's cache has surely expired, so that everything is written anew anyway."""
+    pressed: bool = False
+    """The line's previous call was under pressure (`Decision.pressed`)."""
+    expected_turns: float = 10.0
+    """How many more calls this conversation will probably make (`horizon.expected_turns`)."""
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    """Names of the tools that the request offers."""
+
+    @property
+    def usable(self) -> int | None:
+        """Tokens of the window that input may fill."""
+        return None if self.window is None else max(0, self.window - self.reserve)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """New edits of older results, or why there are none."""
+
+    edits: tuple[Edit, ...] = ()
+    skipped: str = ""
+    """Why nothing was pruned although something could have been; empty when something was, or nothing could be."""
+    pressed: bool = False
+    """Whether the call is under pressure; the next call of the line wants to know."""

@@ -1,0 +1,1 @@
+"""Pure: what can be done to a result at first sight, one strategy a file."""
