@@ -1,0 +1,208 @@
+"""Messages to tokens, each message once.
+
+A `Scale` weighs with one counter, one dialect's overheads and one model's media rules. Weights are memoised under the
+message's digest, so a turn weighs only what it adds. Nothing here raises: a counter must not (see server.tokenizers).
+
+Special tokens (`<|endoftext|>`) in a message are text, since providers treat them so. Reasoning counts where the body
+carries it; encrypted reasoning has no text and costs what its dialect gives as text, usually nothing: the anchor's
+`last_output` already holds it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from proxy.conversation.model import (
+    Conversation,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Tools,
+)
+from proxy.tokens.media import media_tokens
+
+Count = Callable[[str], int]
+"""Number of tokens of a text. Never raises."""
+
+MOST_OPAQUE_TOKENS: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overheads:
+    """Tokens that a wire format adds around the texts."""
+
+    message: int
+    call: int
+    result: int
+    request: int
+    """Once a request: the priming of the reply."""
+    tools: int = 0
+    """Once a request that defines tools."""
+    tool: int = 0
+    """For each tool definition."""
+
+
+OVERHEADS: Final[dict[str, Overheads]] = {
+    # 3 a message + 1 for the role, 3 for the reply: OpenAI cookbook "How to count tokens with tiktoken", 2024-07.
+    # A call or result id: 3, the least that fits recorded tool traffic. Tools as compact JSON: measured within 2 %.
+    "openai_chat": Overheads(message=4, call=3, result=3, request=3),
+    # The same models behind another format; function_call items are messages of their own there, so no role again.
+    "openai_responses": Overheads(message=4, call=3, result=3, request=3),
+    # 346 for the tool-use system prompt of Claude 4 and later: docs "Tool use", pricing table, 2025-11.
+    # Envelope of a message and of a call: 3 and 12, docs "Token counting", examples (8 tokens for "Hello, Claude").
+    "anthropic_messages": Overheads(message=3, call=12, result=12, request=3, tools=346),
+    # Contents are concatenated with two turn marks; docs "Understand token counts", 2025 (no other overhead is billed).
+    "gemini": Overheads(message=2, call=3, result=3, request=0),
+}
+"""Dialect name → overheads. A learned model (tokens.learn) corrects what is left."""
+
+_DEFAULT: Final = OVERHEADS["openai_chat"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """Tokens of one message."""
+
+    total: int
+    """`sum(parts) + overhead`."""
+    reasoning: int
+    """Part of the total: reasoning that the body carries."""
+    parts: tuple[int, ...]
+    """Tokens of each part with its own overhead, in order."""
+    overhead: int
+
+
+class Memo:
+    """Weights that are known, bounded; least recently used go first. One a process, shared by all scales."""
+
+    def __init__(self, room: int = 65_536) -> None:
+        self._room = room
+        self._known: OrderedDict[tuple[str, bytes], Weight] = OrderedDict()
+
+    def get(self, scale: str, digest: bytes) -> Weight | None:
+        """The weight under this scale's name, if it was ever taken."""
+        key = (scale, digest)
+        found = self._known.get(key)
+        if found is not None:
+            self._known.move_to_end(key)
+        return found
+
+    def put(self, scale: str, digest: bytes, weight: Weight) -> None:
+        """Remember a weight."""
+        self._known[(scale, digest)] = weight
+        if len(self._known) > self._room:
+            self._known.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class Scale:
+    """Weighs texts, messages and tools for one request; cheap to make, the memo is what lasts."""
+
+    def __init__(self, *, encoding: str, count: Count, dialect: str, model: str, memo: Memo) -> None:
+        self.count = count
+        self.overheads = OVERHEADS.get(dialect, _DEFAULT)
+        self._model = model
+        self._memo = memo
+        # Media weigh differently by model, envelopes by dialect, texts by encoding.
+        self._name = f"{encoding}\0{dialect}\0{model}"
+
+    def weigh(self, message: Message) -> Weight:
+        """Tokens of a message, counted once a process."""
+        known = self._memo.get(self._name, message.digest)
+        if known is None:
+            known = self._weigh(message)
+            self._memo.put(self._name, message.digest, known)
+        return known
+
+    def is_known(self, message: Message) -> bool:
+        """Whether weighing this message costs nothing any more."""
+        return self._memo.get(self._name, message.digest) is not None
+
+    def weigh_messages(self, messages: Iterable[Message]) -> int:
+        """Tokens of all these messages together."""
+        return sum(self.weigh(message).total for message in messages)
+
+    def weigh_text(self, text: str) -> int:
+        """Tokens of a text alone, without an envelope: what a replaced content will weigh."""
+        return self.count(text)
+
+    def weigh_tools(self, tools: Tools) -> int:
+        """Tokens of the tool definitions; 0 without tools."""
+        if not tools.text:
+            return 0
+        key = b"tools\0" + tools.digest
+        known = self._memo.get(self._name, key)
+        if known is None:
+            total = self.count(tools.text) + self.overheads.tools + self.overheads.tool * len(tools.names)
+            known = Weight(total=total, reasoning=0, parts=(), overhead=total)
+            self._memo.put(self._name, key, known)
+        return known.total
+
+    def tools_known(self, tools: Tools) -> bool:
+        """Whether weighing these tools costs nothing any more."""
+        return not tools.text or self._memo.get(self._name, b"tools\0" + tools.digest) is not None
+
+    def weigh_system(self, conversation: Conversation) -> int:
+        """Tokens of the system text outside the history."""
+        return self.weigh_messages(conversation.system)
+
+    def weigh_request(self, conversation: Conversation) -> int:
+        """The pure estimate: system, tools, all messages and the reply's priming."""
+        return (
+            self.weigh_system(conversation)
+            + self.weigh_tools(conversation.tools)
+            + self.weigh_messages(conversation.messages)
+            + self.overheads.request
+        )
+
+    def _weigh(self, message: Message) -> Weight:
+        parts = tuple(self._part(part) for part in message.parts)
+        reasoning = sum(
+            tokens for part, tokens in zip(message.parts, parts, strict=True) if isinstance(part, Reasoning)
+        )
+        overhead = self.overheads.message
+        return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=parts, overhead=overhead)
+
+    def _part(self, part: Part) -> int:
+        match part:
+            case Text() | Reasoning():
+                return self.count(part.text)
+            case ToolCall():
+                return self.count(part.name) + self.count(part.arguments) + self.overheads.call
+            case ToolResult():
+                media = sum(media_tokens(medium, model=self._model) for medium in part.media)
+                return self.count(part.text) + media + self.overheads.result
+            case Media():
+                return media_tokens(part, model=self._model)
+            case Opaque():
+                return min(MOST_OPAQUE_TOKENS, part.size_chars // 4)
+
+
+def rule_of_thumb(text: str) -> int:
+    """Tokens without a tokenizer: a quarter of a token for an ASCII character, 1.5 for any other, rounded half up.
+
+    The figures of gemini-cli's `tokenCalculation.ts` (2026-08); characters are code points, so an emoji is one.
+    """
+    plain = len(text.encode("ascii", "ignore"))
+    return (plain + 6 * (len(text) - plain) + 2) // 4
+
+
+def texts_of(message: Message) -> Iterator[str]:
+    """Every text that weighing this message counts, in order."""
+    for part in message.parts:
+        match part:
+            case Text() | Reasoning() | ToolResult():
+                yield part.text
+            case ToolCall():
+                yield part.name
+                yield part.arguments
+            case Media() | Opaque():
+                pass
