@@ -16,6 +16,8 @@ from proxy.settings.section import Secret, Section
 Mode = Literal["off", "observe", "prune"]
 Profile = Literal["gentle", "bold"]
 
+Encoding = Literal["o200k_base", "cl100k_base"]
+
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -85,8 +87,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     """Context window in tokens, input and output together."""
     max_output: Count | None = None
     """Most output tokens of one answer."""
-    tokenizer: str | None = None
-    """Name of a bundled encoding."""
+    tokenizer: Encoding | None = None
+    """The bundled encoding that comes nearest to the model's own."""
     must_pass_back_reasoning: bool | None = None
     """The provider refuses a history without the reasoning of tool-calling turns."""
     cache_read_ratio: Share | None = None
@@ -100,7 +102,7 @@ class ModelSettings(Section, frozen=True, kw_only=True):
 class Estimate(Section, frozen=True, kw_only=True):
     """How tokens are counted before the provider does."""
 
-    tokenizer: Literal["auto", "o200k_base", "cl100k_base"] = "auto"
+    tokenizer: Literal["auto"] | Encoding = "auto"
     """Encoding for models of unknown vocabulary; auto picks it by the model's name."""
     learn: bool = True
     """Correct estimates by a factor learned per upstream and model from the reported usage."""

@@ -1,0 +1,93 @@
+"""What must be right between settings, beyond the type of each."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proxy.errors import SettingsError
+from proxy.settings.section import named_key
+from proxy.settings.sources import Where, dotted
+from proxy.settings.values import Server, Settings, Upstream
+
+STORE_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "redis+cluster", "memory")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def checked(settings: Settings, origins: Mapping[Where, str]) -> Settings:
+    """The settings with normal base URLs; raises SettingsError where they contradict each other."""
+    _check_keys(settings.server)
+    _check_store(settings)
+    if settings.prune.release >= settings.prune.engage:
+        raise SettingsError(
+            f"prune.release: expected less than prune.engage ({settings.prune.engage}), got {settings.prune.release}"
+        )
+    written = {where[1] for where in origins if where[0] == "upstreams"}
+    return msgspec.structs.replace(
+        settings,
+        upstreams={
+            name: _upstream(name, upstream, settings.server, is_written=name in written)
+            for name, upstream in settings.upstreams.items()
+        },
+    )
+
+
+def _check_keys(server: Server) -> None:
+    names = [named_key(entry)[0] for entry in server.require_keys]
+    keys = [named_key(entry)[1] for entry in server.require_keys]
+    if any(not key for key in keys):
+        raise SettingsError("server.require_keys: expected KEY or NAME=KEY, got an empty entry")
+    if len(set(names)) < len(names) or len(set(keys)) < len(keys):
+        raise SettingsError("server.require_keys: each name and each key may stand there once")
+
+
+def _check_store(settings: Settings) -> None:
+    scheme = settings.store.url.partition("://")[0]
+    if "://" not in settings.store.url or scheme not in STORE_SCHEMES:
+        raise SettingsError(
+            f"store.url: expected sqlite:///PATH, redis://HOST:PORT/DB or memory://, got {scheme.partition(':')[0]!r}"
+        )
+    if scheme == "memory" and settings.server.workers > 1:
+        raise SettingsError(
+            f"store.url: {settings.server.workers} workers cannot share memory://; "
+            "write sqlite:///PATH or redis://…, or server.workers = 1"
+        )
+
+
+def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool) -> Upstream:
+    setting = dotted(("upstreams", name))
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"{setting}: expected a name of letters, digits, '.', '_' and '-', got {name!r}")
+    if upstream.api_key and not server.require_keys:
+        raise SettingsError(
+            f"{setting}.api_key: expected server.require_keys beside it, or whoever reaches the port spends that key"
+        )
+    if upstream.ca_file and not Path(upstream.ca_file).expanduser().is_file():
+        raise SettingsError(f"{setting}.ca_file: expected a PEM file, got {upstream.ca_file!r}, which is none")
+    if not upstream.base_url and is_written:
+        raise SettingsError(f'{setting}.base_url: expected the provider\'s address, like "https://HOST", got nothing')
+    return msgspec.structs.replace(
+        upstream,
+        base_url=base_url(f"{setting}.base_url", upstream.base_url) if upstream.base_url else "",
+        ca_file=str(Path(upstream.ca_file).expanduser()) if upstream.ca_file else "",
+    )
+
+
+def base_url(setting: str, url: str) -> str:
+    """What stands before `/v1…`; a version that was written with it goes, since clients bring it in their path."""
+    wrong = SettingsError(
+        f'{setting}: expected an address like "https://HOST/PATH" before /v1, got {url.partition("?")[0]!r}'
+    )
+    try:
+        parts = urlsplit(url)
+        has_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise wrong from error
+    if parts.username is not None or parts.password is not None:
+        raise SettingsError(f"{setting}: expected an address without credentials; keys belong in api_key")
+    if not has_address or parts.query or parts.fragment or re.search(r"[\s\\]|[^\x21-\x7e]", url):
+        raise wrong
+    return re.sub(r"/v1(beta)?$", "", url.rstrip("/"))
