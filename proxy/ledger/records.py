@@ -35,6 +35,8 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     plan_id: bytes = b""
     """Empty for the empty plan."""
+    sent: bool = True
+    """False when the plan was only observed: the body went out as it came."""
     usage: Usage | None = None
     """None while the call runs, and for ever when the provider reported nothing usable."""
     system_tokens: int = 0
@@ -47,10 +49,14 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """Estimate of the body that was sent."""
     server_edits: bool = False
     """The provider edits history itself in this conversation: good as an anchor, useless for learning."""
-    unsent_tokens: int = 0
-    """What the unpruned input would have been larger by: estimated tokens that the plan takes out."""
-    warm_tokens: int = 0
-    """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
+    removed_tokens: int = 0
+    """Estimated tokens that the plan took out of the body: the unpruned input would have been larger by them."""
+    refused: bool = False
+    """The provider refused a rewritten body in this line: no new decisions any more."""
+    pressed: bool = False
+    """The call was under pressure (hysteresis of pruning)."""
+    paid: float = 0.0
+    """US dollars of the session so far, this call included."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

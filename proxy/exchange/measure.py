@@ -1,0 +1,171 @@
+"""What a request weighs under a plan, and the unified formula fed from memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.fingerprint import reply_print
+from proxy.conversation.model import Message, Reasoning
+from proxy.dialects.lens import stands
+from proxy.exchange.receive import Memory, Received
+from proxy.ledger.records import Anchor
+from proxy.tokens.context import Last, Present
+from proxy.tokens.estimate import Scale, Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A request on the scale, before any plan."""
+
+    weights: tuple[Weight, ...]
+    """Of each message of the history, as the client sent it."""
+    system: int
+    tools: int
+    index: dict[bytes, int]
+    """Prefix key → index of its message."""
+
+
+def weigh(received: Received, scale: Scale) -> Weighed:
+    """Weigh what the request carries; every message only once a process."""
+    conversation = received.conversation
+    return Weighed(
+        weights=tuple(scale.weigh(message) for message in conversation.messages),
+        system=scale.weigh_system(conversation),
+        tools=scale.weigh_tools(conversation.tools),
+        index={key: number for number, key in enumerate(received.keys)},
+    )
+
+
+def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
+    """Tokens of each message as it goes out under the plan; a summary's stand at the first message it covers."""
+    tokens = [weight.total for weight in weighed.weights]
+    if not plan.edits:
+        return tokens
+    index = weighed.index
+    edits = [edit for edit in plan.edits if stands(edit, index)]
+    hidden: set[int] = set()
+    summaries = [edit for edit in edits if isinstance(edit, Summarise)]
+    for edit in summaries:
+        hidden.update(range(index[edit.first], index[edit.last] + 1))
+    for (at, part), replaced in _newest(edits).items():
+        number = index[at]
+        if number not in hidden:
+            tokens[number] += replaced.tokens_after - _part_tokens(weighed.weights[number], part)
+    for number in hidden:
+        tokens[number] = 0
+    for summary in _widest(summaries, index):
+        tokens[index[summary.first]] = summary.tokens_after
+    for edit in edits:
+        match edit:
+            case StripReasoning() if index[edit.at] not in hidden:
+                tokens[index[edit.at]] -= edit.tokens_before
+            case Insert() if index[edit.after] not in hidden:
+                tokens[index[edit.after]] += edit.tokens_after
+            case RestoreReasoning() if index[edit.at] not in hidden:
+                tokens[index[edit.at]] += edit.tokens_after
+            case _:
+                pass
+    return tokens
+
+
+def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
+    """Of several replacements of one result, the one decided last stands."""
+    return {(edit.at, edit.part): edit for edit in edits if isinstance(edit, Replace)}
+
+
+def _widest(summaries: Sequence[Summarise], index: dict[bytes, int]) -> list[Summarise]:
+    spans = {id(edit): (index[edit.first], index[edit.last]) for edit in summaries}
+
+    def inside(inner: Summarise) -> bool:
+        start, end = spans[id(inner)]
+        return any(
+            spans[id(other)][0] <= start and end <= spans[id(other)][1] and spans[id(other)] != (start, end)
+            for other in summaries
+        )
+
+    return [edit for edit in summaries if not inside(edit)]
+
+
+def _part_tokens(weight: Weight, part: int) -> int:
+    return weight.parts[part] if part < len(weight.parts) else 0
+
+
+def formula_inputs(
+    received: Received, memory: Memory, weighed: Weighed, plan: Plan, now: Sequence[int], scale: Scale
+) -> tuple[Present, Last | None]:
+    """What the unified formula is fed with. `now`: `standing_tokens` under `plan`, the plan that is to be sent."""
+    conversation = received.conversation
+    anchor, at = memory.measured, memory.measured_at
+    reasoning = sum(weight.reasoning for weight in weighed.weights)
+    if anchor is None or anchor.usage is None or compacted_since(plan, memory):
+        present = Present(
+            system=weighed.system,
+            tools=weighed.tools,
+            new=sum(now),
+            reasoning=reasoning,
+            priming=scale.overheads.request,
+        )
+        return present, None
+    start = reply_end(conversation.messages, at)
+    run = conversation.messages[at + 1 : start]
+    then = standing_tokens(weighed, memory.measured_plan)
+    new = sum(now[start:])
+    reply = _returned(run, anchor)
+    if run and reply is None:
+        # Another answer than the one we saw: it is as new to us as the rest.
+        new += sum(now[at + 1 : start])
+    elif run:
+        # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
+        new += scale.overheads.message * len(run)
+    share, counted = reply if reply is not None else (0.0, False)
+    drift = sum(now[: at + 1]) - sum(then[: at + 1])
+    usage = anchor.usage
+    last = Last(
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        reasoning_tokens=usage.reasoning_tokens or 0,
+        share=share,
+        reply_sent=counted,
+        reasoning_sent=_carries_reasoning(received, range(at + 1, start), plan),
+        system=anchor.system_tokens,
+        tools=anchor.tools_tokens,
+        removed=max(0, -drift),
+        added=max(0, drift),
+    )
+    present = Present(system=weighed.system, tools=weighed.tools, new=new, reasoning=reasoning)
+    return present, last
+
+
+def compacted_since(plan: Plan, memory: Memory) -> bool:
+    """Whether a summary stands now that did not stand in the measured call: its usage says nothing any more."""
+    known = {edit for edit in memory.measured_plan.edits if isinstance(edit, Summarise)}
+    return any(isinstance(edit, Summarise) and edit not in known for edit in plan.edits)
+
+
+def reply_end(messages: Sequence[Message], at: int) -> int:
+    """Index behind the answer to the request that ended with message `at`."""
+    end = at + 1
+    while end < len(messages) and messages[end].role == "assistant":
+        end += 1
+    return end
+
+
+def _returned(run: Sequence[Message], anchor: Anchor) -> tuple[float, bool] | None:
+    """The share of the anchor's output that this answer is, if it is one of the anchor's."""
+    if not run:
+        return None
+    print_ = reply_print(run)
+    for reply in anchor.replies:
+        if reply.fingerprint == print_:
+            return reply.share, True
+    return None
+
+
+def _carries_reasoning(received: Received, run: range, plan: Plan) -> bool:
+    """Whether the body, as it goes out, holds reasoning in any of these messages."""
+    stripped = {edit.at for edit in plan.edits if isinstance(edit, StripReasoning)}
+    messages = received.conversation.messages
+    return any(
+        received.keys[number] not in stripped and any(isinstance(part, Reasoning) for part in messages[number].parts)
+        for number in run
+    )

@@ -1,0 +1,28 @@
+"""What is to be done with a call: the settings that concern it, resolved for one upstream and model."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.situation import Prices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything that `prepare` must know besides the request and its past."""
+
+    mode: Literal["off", "observe", "prune"] = "prune"
+    arrive: ArrivePolicy = ArrivePolicy()
+    prune: PrunePolicy = PrunePolicy()
+    window: int | None = None
+    """Context window in tokens; None when nobody knows it."""
+    max_output: int | None = None
+    """The model's own limit for one answer."""
+    prices: Prices | None = None
+    """Cache price ratios; None when the provider has no prompt cache."""
+    cache_ttl_s: float = 300.0
+    """How long an unused cache entry lives."""
+    expected_turns: float = 10.0
+    """How many more calls a conversation of this age will probably make."""
+    ask_usage: bool = False
+    """Ask for usage in streams whose client did not."""

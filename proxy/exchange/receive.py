@@ -1,0 +1,103 @@
+"""First verb: from a path and a body to a recognised request, and the prefix keys under which memory is looked up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from proxy.conversation.edit import EMPTY_PLAN, Plan
+from proxy.conversation.fingerprint import boundaries, prefix_keys, seed_key
+from proxy.conversation.model import Conversation
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Dialect, View
+from proxy.ledger.records import Anchor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A request that a dialect understood."""
+
+    dialect: Dialect
+    view: View
+    keys: tuple[bytes, ...]
+    """Prefix key behind each message of the conversation."""
+    candidates: tuple[int, ...]
+    """Indices of messages behind which an earlier request may have ended, deepest first."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """What the request says."""
+        return self.view.conversation
+
+    def lookup(self) -> list[bytes]:
+        """The keys to ask the ledger for, in one read."""
+        return [self.keys[index] for index in self.candidates]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the ledger knows of this request's past."""
+
+    line: Anchor | None = None
+    """The deepest anchor of any kind: session, turn number and plan are inherited from it."""
+    line_at: int = -1
+    """Index of the last message that this anchor's call had sent."""
+    plan: Plan = EMPTY_PLAN
+    """The inherited plan."""
+    measured: Anchor | None = None
+    """The deepest anchor with usage: the formula starts from it."""
+    measured_at: int = -1
+    measured_plan: Plan = EMPTY_PLAN
+    """The plan that stood in the measured call's body; empty when only observed."""
+
+
+NO_MEMORY = Memory()
+
+
+def receive(
+    dialect: Dialect, path: str, headers: Mapping[str, str], body: bytes, *, caller: str, recall: Recall
+) -> Received | None:
+    """The request as a conversation; None when it is not one of this dialect, so that it passes through unread.
+
+    `headers` has lower-case names; `caller` says whose memory is used (see conversation.fingerprint.seed_key).
+    """
+    view = dialect.view(path, headers, body, recall)
+    if view is None:
+        return None
+    conversation = view.conversation
+    keys = prefix_keys(seed_key(dialect.name, caller), conversation.messages)
+    return Received(dialect=dialect, view=view, keys=tuple(keys), candidates=tuple(boundaries(conversation.messages)))
+
+
+def deepest(received: Received, anchors: Sequence[Anchor | None]) -> tuple[int, int]:
+    """Positions in `candidates` of the deepest anchor of any kind, and of the deepest with usage; -1 for none.
+
+    An anchor counts only for the model that answered it: another model has other token counts (the plan still holds).
+    """
+    model = received.conversation.model
+    line = measured = -1
+    for position, anchor in enumerate(anchors):
+        if anchor is None:
+            continue
+        if line < 0:
+            line = position
+        if anchor.usage is not None and anchor.model == model:
+            measured = position
+            break
+    return line, measured
+
+
+def memory_of(
+    received: Received, anchors: Sequence[Anchor | None], line: int, measured: int, plans: Mapping[bytes, Plan]
+) -> Memory:
+    """Memory from the anchors that were read and the plans they name; a plan that was lost counts as empty."""
+    line_anchor = anchors[line] if line >= 0 else None
+    measured_anchor = anchors[measured] if measured >= 0 else None
+    return Memory(
+        line=line_anchor,
+        line_at=received.candidates[line] if line >= 0 else -1,
+        plan=plans.get(line_anchor.plan_id, EMPTY_PLAN) if line_anchor else EMPTY_PLAN,
+        measured=measured_anchor,
+        measured_at=received.candidates[measured] if measured >= 0 else -1,
+        measured_plan=(
+            plans.get(measured_anchor.plan_id, EMPTY_PLAN) if measured_anchor and measured_anchor.sent else EMPTY_PLAN
+        ),
+    )
