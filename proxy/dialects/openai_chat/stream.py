@@ -4,13 +4,11 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
+from proxy.dialects.fields import WholeAnswer, parsed
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
-from proxy.wire.body import loads
 from proxy.wire.sse import EventSplitter
-
-_MOST_BODY_BYTES = 64 * 1024 * 1024
 
 
 class _Choice:
@@ -138,7 +136,7 @@ class ChatStream:
         if data.strip() == b"[DONE]":
             self._answer.done = True
         elif data:
-            self._answer.take(_parsed(data))
+            self._answer.take(parsed(data))
 
     def finish(self, *, complete: bool) -> Observation:
         """What the stream came to."""
@@ -149,24 +147,21 @@ class ChatStream:
 
 
 class ChatAnswer:
-    """Reads one JSON text, also with blank lines before it (DeepSeek keeps connections alive so)."""
+    """Reads one JSON text."""
 
     def __init__(self, *, keep_text: bool) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._body = WholeAnswer()
         self._answer = _Answer(keep_text=keep_text)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes."""
-        self._size += len(chunk)
-        if self._size <= _MOST_BODY_BYTES:
-            self._pieces.append(chunk)
+        self._body.feed(chunk)
 
     def finish(self, *, complete: bool) -> Observation:
         """What the answer came to."""
-        parsed = _parsed(b"".join(self._pieces)) if self._size <= _MOST_BODY_BYTES else None
-        self._answer.done = parsed is not None
-        self._answer.take(parsed)
+        answer = self._body.parsed()
+        self._answer.done = answer is not None
+        self._answer.take(answer)
         return self._answer.observation(complete=complete)
 
 
@@ -174,15 +169,8 @@ def is_usage_only(event_data: bytes) -> bool:
     """Whether a chunk carries usage and nothing else."""
     if b'"usage"' not in event_data:
         return False
-    chunk = _parsed(event_data)
+    chunk = parsed(event_data)
     return isinstance(chunk, dict) and bool(chunk.get("usage")) and not chunk.get("choices") and not chunk.get("error")
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return loads(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _texts(content: object) -> list[str]:

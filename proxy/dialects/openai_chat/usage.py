@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.dialects.fields import count, first_count, mapping
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -27,17 +28,17 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     endpoint its (unnamed) thinking, Mistral its audio. xAI has also been seen to leave cached tokens out of the prompt.
     """
     prompt, completion, total = (
-        _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+        count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
     )
-    inside = _dict(usage.get("prompt_tokens_details"))
-    outside = _dict(usage.get("completion_tokens_details"))
-    cached = _first(inside.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    reasoning = _first(outside.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    inside = mapping(usage.get("prompt_tokens_details"))
+    outside = mapping(usage.get("completion_tokens_details"))
+    cached = first_count(inside.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
+    reasoning = first_count(outside.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is None and completion is None:
         return NOT_REPORTED
     if prompt is not None and completion is not None and total is not None:
         beyond = total - prompt - completion
-        audio = _count(inside.get("audio_tokens")) or 0
+        audio = count(inside.get("audio_tokens")) or 0
         if audio and beyond == audio:
             prompt += audio
         elif beyond > 0 and (reasoning in (None, 0) or reasoning == beyond):
@@ -50,21 +51,7 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=prompt,
         cache_read_tokens=cached,
-        cache_write_tokens=_count(inside.get("cache_write_tokens")),
+        cache_write_tokens=count(inside.get("cache_write_tokens")),
         output_tokens=completion,
         reasoning_tokens=reasoning,
     )
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: object) -> int | None:
-    """A token count; some gateways write floats."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _first(*values: object) -> int | None:
-    counts = [_count(value) for value in values]
-    return next((count for count in counts if count is not None), None)

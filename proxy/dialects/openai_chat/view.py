@@ -23,12 +23,15 @@ from proxy.conversation.model import (
 )
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
+from proxy.dialects.fields import parse_tools, small_values, whole
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_file, from_url
 from proxy.dialects.utility import is_utility
 from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
 
 NAME = "openai_chat"
+
+_LARGE = ("messages", "tools", "functions")
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -50,7 +53,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         fields = object_spans(body)
         spans = array_spans(body, *fields["messages"])
         messages = [recall.get(NAME, body[start:end], parse_message) for start, end in spans]
-        small = {name: loads(body[slice(*span)]) for name, span in fields.items() if _is_small(name, span)}
+        small = small_values(body, fields, _LARGE)
         tools = _tools(body, fields, recall)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
@@ -64,7 +67,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         tools=tools,
         messages=tuple(messages[lead:]),
         stream=streams,
-        max_output=_whole(small.get("max_completion_tokens")) or _whole(small.get("max_tokens")),
+        max_output=whole(small.get("max_completion_tokens")) or whole(small.get("max_tokens")),
         session_label=label_of(headers, small),
         utility=is_utility(tuple(messages), tools),
     )
@@ -74,16 +77,8 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         spans=tuple(spans[lead:]),
         fields=fields,
         asks_usage=not streams or (isinstance(options, dict) and options.get("include_usage") is True),
-        choices=_whole(small.get("n")) or 1,
+        choices=whole(small.get("n")) or 1,
     )
-
-
-def _is_small(name: str, span: Span) -> bool:
-    return name not in ("messages", "tools", "functions") and span[1] - span[0] <= 4096
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
@@ -93,15 +88,6 @@ def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
         if name in fields
     ]
     return found[0] if found else NO_TOOLS
-
-
-def parse_tools(raw: bytes) -> Tools:
-    """The tool definitions of `tools` (or the old `functions`)."""
-    definitions = loads(raw)
-    if not isinstance(definitions, list):
-        return NO_TOOLS
-    names = [item.get("function", item).get("name", "") for item in definitions if isinstance(item, dict)]
-    return Tools(digest=digest(definitions), text=dumps(definitions).decode(), names=tuple(map(str, names)))
 
 
 def parse_message(raw: bytes) -> Message:

@@ -1,0 +1,88 @@
+"""Small readings that all dialects share: values of a request's fields, counts in an answer, tool definitions.
+
+JSON from outside may hold anything anywhere, so each function says what it makes of the wrong type.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from proxy.conversation.fingerprint import digest
+from proxy.conversation.model import NO_TOOLS, Tools
+from proxy.wire.body import Span, dumps, loads
+
+_MOST_SMALL_BYTES = 4096
+MOST_ANSWER_BYTES = 64 * 1024 * 1024
+
+
+def small_values(body: bytes, fields: Mapping[str, Span], large: Collection[str]) -> dict[str, Any]:
+    """Values of the fields that are short and not named as `large`; the rest of a body is never parsed whole."""
+    return {
+        name: loads(body[start:end])
+        for name, (start, end) in fields.items()
+        if name not in large and end - start <= _MOST_SMALL_BYTES
+    }
+
+
+def whole(value: object) -> int | None:
+    """A positive whole number; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def count(value: object) -> int | None:
+    """A token count, 0 included; some gateways write floats."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+
+
+def first_count(*values: object) -> int | None:
+    """The first of these that is a count."""
+    counts = [count(value) for value in values]
+    return next((found for found in counts if found is not None), None)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects of an array; an empty list for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def parsed(data: bytes) -> Any:
+    """The JSON value; None when it is none."""
+    try:
+        return loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_tools(raw: bytes) -> Tools:
+    """The definitions of `tools` or the old `functions`: nested in `function` (chat) or flat (Responses, Anthropic).
+
+    A provider's own tool has no name; its type stands for it.
+    """
+    definitions = loads(raw)
+    if not isinstance(definitions, list):
+        return NO_TOOLS
+    inner = [mapping(item.get("function", item)) for item in objects(definitions)]
+    names = tuple(str(item.get("name") or item.get("type") or "") for item in inner)
+    return Tools(digest=digest(definitions), text=dumps(definitions).decode(), names=names)
+
+
+class WholeAnswer:
+    """Collects one JSON text, bounded; also with blank lines before it (DeepSeek keeps connections alive so)."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes."""
+        self._size += len(chunk)
+        if self._size <= MOST_ANSWER_BYTES:
+            self._pieces.append(chunk)
+
+    def parsed(self) -> Any:
+        """The JSON value; None when it is broken, cut or larger than 64 MiB."""
+        return parsed(b"".join(self._pieces)) if self._size <= MOST_ANSWER_BYTES else None
