@@ -1,0 +1,203 @@
+"""The command line. Every failure is one line on standard error and exit code 2, never a traceback."""
+
+import argparse
+import errno
+import json
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn
+
+from proxy import __version__
+from proxy.errors import ProxyError, SettingsError
+from proxy.settings.load import Loaded, effective, load_with_origins
+from proxy.settings.sources import Where, dotted
+from proxy.settings.values import Settings, Upstream
+
+FAILED = 2
+INTERRUPTED = 130
+
+_ABOUT = """\
+A streaming reverse proxy between LLM clients and providers: it measures each conversation, prunes old tool results when
+that pays, compacts before the window is full, and streams answers through untouched. Change one base URL, nothing else."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """As argparse, but what is wrong is said in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(f"{message}; see `{self.prog} --help`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code is 0, 2 for anything that is wrong, or what the command says."""
+    parser = _parser()
+    try:
+        options = parser.parse_args(arguments)
+        if options.run is None:
+            parser.print_help(sys.stderr)
+            return FAILED
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has left: say nothing, and let nothing be flushed to it at exit.
+        sys.stdout = None
+        return 0
+    except (ProxyError, OSError) as error:
+        print(f"pruning-proxy: {' '.join(str(error).split())}", file=sys.stderr)
+        return FAILED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="pruning-proxy", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for name, run, text, add_flags in COMMANDS:
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        add_flags(command)
+        command.set_defaults(run=run)
+    return parser
+
+
+def add_settings_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that name settings; their values are read and checked where all settings are."""
+    parser.add_argument("--config", metavar="FILE", type=Path, help="configuration file (TOML)")
+    parser.add_argument("--host", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", metavar="N", help="port to listen on (default 8787; 0 takes a free one)")
+    parser.add_argument(
+        "--upstream",
+        metavar="NAME=URL",
+        action="append",
+        default=[],
+        help="a provider's address, the part before /v1 or /v1beta; may be repeated",
+    )
+    parser.add_argument("--store", metavar="URL", help="sqlite:///PATH, redis://HOST:PORT/DB or memory://")
+    parser.add_argument("--mode", metavar="MODE", help="off, observe or prune (default prune)")
+    parser.add_argument("--log-format", metavar="FORMAT", help="json or console (default json)")
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default info)")
+    parser.add_argument("--workers", metavar="N", help="processes that share the port (default 1)")
+
+
+def settings_of(options: argparse.Namespace) -> Loaded:
+    """The settings in force, given parsed flags of `add_settings_flags`."""
+    flags: dict[Where, Any] = {
+        ("server", "host"): options.host,
+        ("server", "port"): options.port,
+        ("server", "workers"): options.workers,
+        ("store", "url"): options.store,
+        ("mode",): options.mode,
+        ("log", "format"): options.log_format,
+        ("log", "level"): options.log_level,
+    }
+    for pair in options.upstream:
+        name, separator, url = pair.partition("=")
+        if not separator or not name:
+            raise SettingsError(f"--upstream: expected NAME=URL, got {pair.partition('?')[0]!r}")
+        flags["upstreams", name, "base_url"] = url
+    return load_with_origins(options.config, flags)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    # Imported here, so that the other commands start without the server's libraries.
+    from proxy.server.app import run  # noqa: PLC0415
+
+    settings = settings_of(options).settings
+    try:
+        return run(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            raise
+        server = settings.server
+        text = f"server.host, server.port: cannot listen on {server.host}:{server.port}: {error.strerror}"
+        raise SettingsError(text) from error
+
+
+def print_addresses(settings: Settings, root: str) -> None:
+    """Say, on standard error, that the proxy listens at `root`, and which base URLs clients take."""
+    from rich.console import Console  # noqa: PLC0415  needed by this command only
+
+    lines = [f"pruning-proxy {__version__} listens on [bold]{root}[/bold] (mode {settings.mode})", "Base URLs to set:"]
+    for clients, url, upstream in (
+        ("OpenAI clients", f"{root}/v1", "openai"),
+        ("Anthropic clients", root, "anthropic"),
+        ("Gemini clients", root, "gemini"),
+    ):
+        lines.append(f"  {clients:<18} [bold]{url:<32}[/bold] → {settings.upstreams[upstream].base_url}")
+    names = ", ".join(name for name, upstream in settings.upstreams.items() if upstream.base_url)
+    lines.append(f"  {'by name':<18} [bold]{root + '/up/NAME':<32}[/bold] → {names}")
+    Console(stderr=True, highlight=False).print("\n".join(lines), soft_wrap=True)
+
+
+def root_url(host: str, port: int) -> str:
+    """The address under which clients on this machine reach a proxy that listens there."""
+    # Compared with, not listened on: for "every address" a client needs one of them.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _add_check_flags(parser: argparse.ArgumentParser) -> None:
+    add_settings_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print every setting as one JSON object")
+    parser.add_argument("--example", action="store_true", help="print the commented default configuration file")
+
+
+def _check(options: argparse.Namespace) -> int:
+    if options.example:
+        print(example_file(), end="")
+        return 0
+    loaded = settings_of(options)
+    if options.json:
+        print(json.dumps(effective(loaded.settings), indent=2))
+    else:
+        print("\n".join(_as_toml(loaded)))
+    return 0
+
+
+def example_file() -> str:
+    """The commented default configuration: inside an installed package, or at the top of the repository."""
+    installed = resources.files("proxy.settings") / "pruning-proxy.toml"
+    if installed.is_file():
+        return installed.read_text("utf-8")
+    return (Path(__file__).parent.parent / "config" / "pruning-proxy.toml").read_text("utf-8")
+
+
+def _as_toml(loaded: Loaded) -> list[str]:
+    """The effective settings as a configuration file; of upstreams only those with an address, and what is special."""
+    lines = ["# valid; settings that are not defaults tell where they come from"]
+    tables: list[tuple[Where, dict[str, Any]]] = []
+    for name, value in effective(loaded.settings).items():
+        if name == "upstreams":
+            tables += [
+                (("upstreams", upstream), _changed(keys)) for upstream, keys in value.items() if keys["base_url"]
+            ]
+        elif name == "models":
+            tables += [(("models", pattern), keys) for pattern, keys in value.items()]
+        elif isinstance(value, dict):
+            tables.append(((name,), value))
+        else:
+            lines.append(_line((name,), value, loaded))
+    for where, keys in tables:
+        lines += ["", f"[{dotted(where)}]", *(_line((*where, key), value, loaded) for key, value in keys.items())]
+    return lines
+
+
+def _changed(keys: dict[str, Any]) -> dict[str, Any]:
+    default = Upstream()
+    return {key: value for key, value in keys.items() if key == "base_url" or value != getattr(default, key)}
+
+
+def _line(where: Where, value: Any, loaded: Loaded) -> str:
+    line = f"{where[-1]} = {json.dumps(value, ensure_ascii=False)}"
+    return f"{line}  # {loaded.origins[where]}" if where in loaded.origins else line
+
+
+COMMANDS = (
+    ("serve", _serve, "start the proxy", add_settings_flags),
+    ("check", _check, "validate the configuration and print what is in force, secrets masked", _add_check_flags),
+)
+"""The one table of commands: name, what runs, what it says in the help, its flags."""
