@@ -6,7 +6,8 @@
     │   ├── Unauthorised           401  a proxy key is required
     │   ├── UnknownUpstream        404  /up/NAME with a name that is not configured
     │   ├── BodyTooLarge           413  over server.max_body_mb, also after decompression
-    │   └── UnsupportedEncoding    415  a Content-Encoding we cannot read
+    │   ├── UnsupportedEncoding    415  a Content-Encoding we cannot read
+    │   └── UpgradeRefused         426  WebSocket: clients fall back to HTTP
     ├── UpstreamError          the provider could not be reached or broke the exchange
     │   ├── UpstreamUnreachable    502  connect, TLS, DNS
     │   ├── UpstreamTimeout        504  nothing came within upstreams.NAME.timeout_s
@@ -62,6 +63,12 @@ class UnsupportedEncoding(ClientError):
     """The body has a Content-Encoding that we would have to read and cannot."""
 
     status = 415
+
+
+class UpgradeRefused(ClientError):
+    """The client asked for a WebSocket; the same call over HTTP is served."""
+
+    status = 426
 
 
 class UpstreamError(ProxyError):

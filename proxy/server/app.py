@@ -1,0 +1,239 @@
+"""The door: a raw ASGI callable in front of every call, and the server process around it.
+
+One check before routing, for every path but the health page; what nobody claims goes to its upstream unread.
+"""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any
+
+import structlog
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route as Page
+
+from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused
+from proxy.server.engines import ENGINES
+from proxy.server.engines.base import Engine
+from proxy.server.keys import KeyRing, with_own_key
+from proxy.server.refusals import error_body
+from proxy.server.relay import ClientGone, ErrorBody, Exchange, Message, Receive, Send, relay, send_json
+from proxy.settings.values import Settings
+from proxy.wire.headers import check_request, content_length, wants_websocket
+from proxy.wire.path import Route, route
+
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+Handler = Callable[[Exchange], Awaitable[None]]
+Assemble = Callable[[Settings], AbstractAsyncContextManager[ASGIApp]]
+
+DRAIN_S = 25.0
+"""How long running streams may go on after SIGTERM: below the 30 s after which orchestrators kill."""
+KEEP_ALIVE_S = 120
+"""Idle client connections: longer than the pools of SDKs keep theirs, so that they close first."""
+_CONTROL = frozenset({"/healthz", "/readyz", "/metrics", "/_proxy"})
+
+log = structlog.get_logger("proxy.server")
+
+
+class App:
+    """Every call enters here.
+
+    `handler` gets each call for an upstream (default: relay it unread); `control` is the ASGI app of the proxy's own
+    pages (`/_proxy…`, `/metrics`, `/healthz`, `/readyz`), which guards itself.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        *,
+        handler: Handler = relay,
+        control: ASGIApp | None = None,
+        error_body: ErrorBody = error_body,
+    ) -> None:
+        self._engine = engine
+        self._handler = handler
+        self._control = control if control is not None else health_pages()
+        self._error_body = error_body
+        self._upstreams = settings.upstreams
+        self._keys = KeyRing(settings.server.require_keys)
+        self._limit_bytes = settings.server.max_body_mb * 1024 * 1024
+        self._heartbeat_s = settings.server.heartbeat_s
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """ASGI 3."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await _lifespan(receive, send)
+            return
+        path = scope["raw_path"].decode("latin-1")
+        if path in _CONTROL or path.startswith("/_proxy/"):
+            await self._control(scope, receive, send)
+            return
+        goal: Route | None = None
+        try:
+            goal = route(path)
+            exchange = self._admit(scope, receive, send, goal)
+        except ProxyError as error:
+            body = self._error_body(goal, error.status, error.kind, str(error))
+            await send_json(send, error.status, body, _CLOSE if isinstance(error, UpgradeRefused) else ())
+            return
+        try:
+            await self._handled(exchange)
+        finally:
+            await exchange.close()
+
+    def _admit(self, scope: Message, receive: Receive, send: Send, goal: Route) -> Exchange:
+        headers = scope["headers"]
+        query: bytes = scope["query_string"]
+        upstream = self._upstreams.get(goal.upstream_name)
+        own_key = upstream.api_key if upstream is not None else ""
+        # First the key: who has none learns nothing, not even which upstreams there are.
+        caller = self._keys.check(headers, query, own_api_key=bool(own_key))
+        if upstream is None or not upstream.base_url:
+            raise UnknownUpstream(f"no upstream {goal.upstream_name!r} is configured")
+        check_request(headers)
+        if wants_websocket(headers):
+            raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
+        length = content_length(headers)
+        if length is not None and length > self._limit_bytes:
+            raise BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
+        if own_key:
+            headers, query = with_own_key(headers, query, upstream_name=goal.upstream_name, api_key=own_key)
+        return Exchange(
+            scope,
+            receive,
+            send,
+            route=goal,
+            upstream=upstream,
+            caller=caller,
+            headers=headers,
+            query=query,
+            engine=self._engine,
+            limit_bytes=self._limit_bytes,
+            heartbeat_s=self._heartbeat_s,
+            error_body=self._error_body,
+        )
+
+    async def _handled(self, exchange: Exchange) -> None:
+        try:
+            await self._handler(exchange)
+        except ClientGone:
+            pass
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not exchange.client_gone or task is None:
+                raise
+            task.uncancel()
+        except ProxyError as error:
+            await exchange.refuse(error)
+        except Exception as error:  # noqa: BLE001  the last place that can still answer
+            # Texts of unexpected errors may quote content: only the class is named.
+            log.error("call_failed", error_type=type(error).__name__, upstream=exchange.route.upstream_name)  # noqa: TRY400
+            await exchange.refuse(ProxyError("internal error of the proxy"))
+
+
+_CLOSE = ((b"upgrade", b"HTTP/1.1"), (b"connection", b"close"))
+
+
+def health_pages() -> Starlette:
+    """The smallest control plane: `/healthz` and `/readyz`."""
+
+    async def healthy(_request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    return Starlette(routes=[Page("/healthz", healthy), Page("/readyz", healthy)])
+
+
+@asynccontextmanager
+async def relay_only(settings: Settings) -> AsyncIterator[ASGIApp]:
+    """An App that relays everything unread."""
+    engine = ENGINES["aiohttp"]()
+    try:
+        yield App(settings, engine)
+    finally:
+        await engine.aclose()
+
+
+def run(
+    settings: Settings,
+    *,
+    assemble: Assemble = relay_only,
+    announce: Callable[[str, int], None] = lambda _host, _port: None,
+) -> int:
+    """Serve until SIGINT or SIGTERM; gives the exit code.
+
+    `assemble` opens what the App needs inside the running loop and closes it after the last call. `announce` is told
+    the address once it listens. Raises OSError when the port cannot be had.
+    """
+    listener = _listen(settings.server.host, settings.server.port)
+    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(settings, assemble, announce, listener))
+
+
+async def _serve(
+    settings: Settings, assemble: Assemble, announce: Callable[[str, int], None], listener: socket.socket
+) -> int:
+    async with assemble(settings) as app:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            # Its complaints quote request lines, and with them keys; ours are structured.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,  # type: ignore[arg-type]  # annotated int, used as seconds
+        )
+        server = _Server(config)
+        announce(*listener.getsockname()[:2])
+        await server.serve(sockets=[listener])
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends by returning: uvicorn would raise the signal again, which kills the process before it can say goodbye."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    listener.listen(2048)
+    listener.setblocking(False)  # noqa: FBT003  the standard library wants it so
+    return listener
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

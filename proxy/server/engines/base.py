@@ -1,0 +1,67 @@
+"""The seam to whatever HTTP client carries a call to its upstream."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.errors import UpstreamError
+from proxy.wire.headers import Headers
+
+HEADER_LIMIT_BYTES = 256 * 1024
+"""One header, and one status line, of an answer may be this long: far above any provider's, far below a danger."""
+CONNECT_TIMEOUT_S = 20.0
+KEEP_ALIVE_S = 55.0
+"""Idle connections are dropped before the usual 60 s of load balancers do it."""
+STALE_WITHIN_S = 1.0
+"""A kept connection that dies this soon after a request, with no byte of an answer, was dead before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRequest:
+    """One request as it shall stand on the wire."""
+
+    method: str
+    url_base: str
+    """`scheme://host[:port][/path]` without a slash at the end."""
+    target: bytes
+    """Path and query, sent byte for byte behind the base's own path."""
+    headers: Headers
+    """As sent, in this order; Host is added. Content-Length is added for `bytes` bodies, and for a body that is an
+    iterator the list may hold it; without it such a body goes out chunked."""
+    body: bytes | AsyncIterator[bytes] | None
+    timeout_s: float
+    """Longest silence, before the head and between two pieces of the body."""
+    ca_file: str | None = None
+
+
+class UpstreamResponse(Protocol):
+    """An answer whose head has come."""
+
+    status: int
+    reason: str
+    headers: Headers
+    """Raw, in order, duplicates kept; names in the case that the upstream used."""
+    complete: bool
+    """True once the body has ended as its framing promised."""
+    error: UpstreamError | None
+    """Why the body ended early, once it has."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body's bytes as they arrive, undecoded. Ends quietly when the upstream breaks off: see `complete`."""
+
+    async def aclose(self) -> None:
+        """Let go: the connection goes back to the pool if the body was read to its end, else it is closed at once."""
+
+
+class Engine(Protocol):
+    """An HTTP client without opinions: no redirects, cookies, decoding, added headers, environment proxies."""
+
+    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Send and wait for the head. Cancelling closes the connection.
+
+        Raises UpstreamUnreachable, UpstreamTimeout or UpstreamBroken. Tried again once where a kept connection proves
+        dead before anything of an answer came and the body can be sent again.
+        """
+
+    async def aclose(self) -> None:
+        """Close every connection."""

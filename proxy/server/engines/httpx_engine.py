@@ -1,0 +1,152 @@
+"""The relay's other engine, on httpx: slower, for those who need its transports."""
+
+import ssl
+import time
+from collections.abc import AsyncIterator
+from functools import lru_cache
+from typing import Any
+
+import httpx
+
+from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, STALE_WITHIN_S, UpstreamRequest
+from proxy.wire.headers import Headers
+
+_PIECE_BYTES = 256 * 1024
+
+
+class HttpxEngine:
+    """See `Engine`. Uses httpx's transports without its client, which adds headers and follows opinions."""
+
+    def __init__(self) -> None:
+        self._transports: dict[str | None, httpx.AsyncHTTPTransport] = {}
+
+    async def send(self, request: UpstreamRequest) -> "_Response":
+        """See `Engine.send`."""
+        started = time.monotonic()
+        connected: list[str] = []
+        try:
+            return await self._attempt(request, connected)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            dead = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+            stale = not connected and time.monotonic() - started < STALE_WITHIN_S
+            if not (dead and stale) or not isinstance(request.body, bytes | None):
+                raise _mapped(error) from error
+        try:
+            return await self._attempt(request, connected)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise _mapped(error) from error
+
+    async def aclose(self) -> None:
+        """See `Engine.aclose`."""
+        for transport in self._transports.values():
+            await transport.aclose()
+
+    async def _attempt(self, request: UpstreamRequest, connected: list[str]) -> "_Response":
+        async def trace(event: str, _details: Any) -> None:
+            # A connection of its own, and any byte of an answer, speak against a stale one.
+            if event in ("connection.connect_tcp.started", "http11.receive_response_headers.complete"):
+                connected.append(event)
+
+        base = httpx.URL(request.url_base)
+        headers = [(b"host", base.netloc), *request.headers]
+        content: Any = request.body
+        if isinstance(content, bytes):
+            headers.append((b"content-length", b"%d" % len(content)))
+            content = _pieces(content)
+        elif content is not None and not any(name == b"content-length" for name, _ in headers):
+            headers.append((b"transfer-encoding", b"chunked"))
+        timeout = {
+            "connect": min(CONNECT_TIMEOUT_S, request.timeout_s),
+            "read": request.timeout_s,
+            "write": request.timeout_s,
+            "pool": request.timeout_s,
+        }
+        target = base.raw_path.rstrip(b"/") + request.target
+        response = await self._transport(request.ca_file).handle_async_request(
+            httpx.Request(
+                request.method,
+                base,
+                headers=headers,
+                stream=_Stream(content),
+                extensions={"target": target, "timeout": timeout, "trace": trace},
+            )
+        )
+        if not 200 <= response.status_code <= 599:
+            await response.aclose()
+            raise httpx.RemoteProtocolError(f"status {response.status_code}")
+        return _Response(response)
+
+    def _transport(self, ca_file: str | None) -> httpx.AsyncHTTPTransport:
+        transport = self._transports.get(ca_file)
+        if transport is None:
+            transport = self._transports[ca_file] = httpx.AsyncHTTPTransport(
+                verify=_tls(ca_file),
+                trust_env=False,
+                limits=httpx.Limits(
+                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S
+                ),
+            )
+        return transport
+
+
+class _Stream(httpx.AsyncByteStream):
+    """A request body without the headers that httpx derives from one."""
+
+    def __init__(self, content: AsyncIterator[bytes] | None) -> None:
+        self._content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._content is not None:
+            async for piece in self._content:
+                yield piece
+
+
+class _Response:
+    """See `UpstreamResponse`."""
+
+    __slots__ = ("_raw", "_response", "complete", "error", "headers", "reason", "status")
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._raw: AsyncIterator[bytes] = aiter(response.stream)  # type: ignore[arg-type]
+        self.status = response.status_code
+        self.reason = response.reason_phrase
+        self.headers: Headers = list(response.headers.raw)
+        self.complete = False
+        self.error: UpstreamError | None = None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """See `UpstreamResponse.chunks`."""
+        try:
+            async for chunk in self._raw:
+                if chunk:
+                    yield chunk
+        except (httpx.HTTPError, OSError) as error:
+            self.error = _mapped(error)
+            return
+        self.complete = True
+
+    async def aclose(self) -> None:
+        """See `UpstreamResponse.aclose`."""
+        await self._response.aclose()
+
+
+def _mapped(error: Exception) -> UpstreamError:
+    """Our error for one of httpx's; only its class is named, since its text may quote the URL."""
+    name = type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return UpstreamUnreachable(f"cannot connect to the upstream ({name})")
+    if isinstance(error, httpx.TimeoutException):
+        return UpstreamTimeout("the upstream sent nothing within timeout_s")
+    return UpstreamBroken(f"the upstream ended the exchange early ({name})")
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        yield body[start : start + _PIECE_BYTES]
+
+
+@lru_cache(maxsize=64)
+def _tls(ca_file: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file)

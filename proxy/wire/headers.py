@@ -1,0 +1,118 @@
+"""Raw header lists: what each hop keeps for itself, and what a request may not say.
+
+Headers are `list[tuple[bytes, bytes]]` with lower-case names, in their order, duplicates kept (two `set-cookie` stay
+two). Rules: RFC 9110 section 7.6.1 (hop-by-hop), RFC 9112 sections 5.2 and 6.1–6.3 (folding, framing).
+"""
+
+from collections.abc import Iterable
+
+from proxy.errors import BadRequest
+
+Headers = list[tuple[bytes, bytes]]
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_NOT_UPSTREAM = _HOP_BY_HOP | {
+    # Written anew by the next hop's client.
+    b"host",
+    b"content-length",
+    b"expect",
+    # Meant for us.
+    b"x-context-mode",
+    b"x-context-session",
+    b"x-proxy-key",
+}
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
+_CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
+
+
+def check_request(headers: Headers) -> None:
+    """Raise BadRequest for framing that two readers could understand differently, and for headers naming an address."""
+    framing: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if b"\n" in value or b"\r" in value or b"\0" in value:
+            raise BadRequest("a header value spans lines or contains NUL")
+        if name in _FRAMING:
+            if framing.setdefault(name, value) != value:
+                raise BadRequest(f"conflicting {name.decode()} headers")
+        elif name.startswith(b"x-") and _names_address(name):
+            raise BadRequest(f"{name.decode('latin-1')}: a request cannot choose an upstream address")
+    length = framing.get(b"content-length")
+    if length is not None and not (length.isdigit() and length.isascii()):
+        raise BadRequest("content-length is not a number")
+    coding = framing.get(b"transfer-encoding")
+    if coding is not None:
+        if length is not None:
+            raise BadRequest("content-length together with transfer-encoding")
+        if coding.strip().lower() != b"chunked":
+            raise BadRequest("transfer-encoding other than chunked")
+
+
+def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
+    """The client's headers as the upstream may see them; `drop`: further lower-case names to leave out."""
+    dropped = _NOT_UPSTREAM | _listed_in_connection(headers) | set(drop)
+    return [header for header in headers if header[0] not in dropped]
+
+
+def to_client(headers: Iterable[tuple[bytes, bytes]], *, status: int, drop: Iterable[bytes] = ()) -> Headers:
+    """The upstream's headers as the client may see them, names in lower case.
+
+    Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
+    length (204, 304). A header that no server could write again (control characters) is left out.
+    """
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = _HOP_BY_HOP | _listed_in_connection(lowered) | set(drop)
+    if status in (204, 304):
+        dropped |= {b"content-length"}
+    kept = [header for header in lowered if header[0] not in dropped]
+    joined = b"".join([value for _, value in kept])
+    if len(joined.translate(None, _CONTROL)) != len(joined):
+        kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]
+    return kept
+
+
+def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The first value under a lower-case name; None when there is none."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def content_length(headers: Headers) -> int | None:
+    """The declared body length in bytes; None when it is not declared (or not a number)."""
+    value = first(headers, b"content-length")
+    return int(value) if value is not None and value.isdigit() else None
+
+
+def wants_websocket(headers: Headers) -> bool:
+    """Whether the request asks to leave HTTP for a WebSocket (other upgrades, as h2c, may be ignored: RFC 9110 7.8)."""
+    upgrade = first(headers, b"upgrade")
+    return upgrade is not None and b"websocket" in upgrade.lower()
+
+
+def _names_address(name: bytes) -> bool:
+    return (
+        name.startswith(b"x-upstream-")
+        or name.endswith((b"-base-url", b"-baseurl"))
+        or name == b"x-portkey-custom-host"
+    )
+
+
+def _listed_in_connection(headers: Headers) -> set[bytes]:
+    listed: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            listed.update(token.strip().lower() for token in value.split(b","))
+    return listed

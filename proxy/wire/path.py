@@ -1,0 +1,72 @@
+"""Request paths: what is refused, and which upstream a path belongs to.
+
+The path is judged in every reading that some hop behind us may choose (raw, percent-decoded once, twice, …) and then
+sent as it came: a path that would mean something else after normalisation is refused, never repaired.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from proxy.errors import BadRequest
+
+_SUSPICIOUS = re.compile(r"[%\\\x00-\x20\x7f]|/\.|^\.")
+_FORBIDDEN_BYTES = re.compile(rb"[\\\x00-\x1f\x7f]")
+_DECODINGS = 4
+"""Layers of percent-encoding that are unpacked before a path counts as hostile."""
+_METHOD_CALL = re.compile(r"/v1/models/(?!ft:)[^/]*:")
+"""`/v1/models/NAME:method`; fine-tuned model names (`ft:…`) have colons of their own."""
+_GEMINI = ("/v1beta/", "/upload/v1beta/")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a request goes."""
+
+    upstream_name: str
+    rest_path: str
+    """What follows the upstream's base URL, percent-encoded as it came, starting with a slash."""
+    family: str
+    """openai | anthropic | gemini: whose error format the client reads."""
+
+
+def check_path(raw_path: str) -> None:
+    """Raise BadRequest for dot segments, backslashes and control bytes, in any depth of percent-encoding."""
+    if not _SUSPICIOUS.search(raw_path):
+        return
+    reading = raw_path.encode("latin-1", "replace")
+    for _ in range(_DECODINGS):
+        if _FORBIDDEN_BYTES.search(reading):
+            raise BadRequest("the path contains a backslash or a control character")
+        # ";" begins path parameters in some servers: "/..;x/" is a dot segment there.
+        if any(segment.partition(b";")[0] in (b".", b"..") for segment in reading.split(b"/")):
+            raise BadRequest("the path contains a dot segment")
+        decoded = unquote_to_bytes(reading)
+        if decoded == reading:
+            break
+        reading = decoded
+    else:
+        raise BadRequest("the path is percent-encoded too many times")
+    try:
+        reading.decode()
+    except UnicodeDecodeError as error:
+        # Overlong forms of "." and "/" live here.
+        raise BadRequest("the path is not UTF-8") from error
+
+
+def route(raw_path: str) -> Route:
+    """The upstream and the path there, for a path that `check_path` let through; raises BadRequest otherwise."""
+    check_path(raw_path)
+    if raw_path.startswith("/up/"):
+        name, slash, rest = raw_path[4:].partition("/")
+        return Route(name, slash + rest or "/", _family(slash + rest))
+    family = _family(raw_path)
+    return Route(family, raw_path, family)
+
+
+def _family(path: str) -> str:
+    if path == "/v1/messages" or path.startswith("/v1/messages/"):
+        return "anthropic"
+    if path.startswith(_GEMINI) or _METHOD_CALL.match(path):
+        return "gemini"
+    return "openai"
