@@ -1,1 +1,52 @@
-"""I/O: the ledger in memory, on sqlite, on redis."""
+"""I/O: the ledger in memory, on sqlite, on redis. `open_store` turns `store.url` into one of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from proxy.errors import SettingsError
+from proxy.ledger.store import Ledger
+from proxy.stores.memory import MemoryStore
+from proxy.stores.sqlite import SqliteStore
+
+Clock = Callable[[], float]
+Opener = Callable[[str, float, Clock], Ledger]
+
+
+def open_store(url: str, *, ttl_s: float, clock: Clock) -> Ledger:
+    """The store that `store.url` names. `clock` gives Unix seconds; values live for `ttl_s` seconds.
+
+    SettingsError when the URL is not one of OPENERS' forms, StoreError when a well-named store cannot be opened. Redis
+    connects at the first call. May block for some milliseconds (sqlite makes its file).
+    """
+    scheme = url.partition("://")[0].lower()
+    opener = OPENERS.get(scheme)
+    if opener is None or "://" not in url:
+        # The URL itself is not shown: it may hold a password.
+        raise SettingsError(f"store.url: unknown scheme {scheme[:24]!r}; write one of {', '.join(OPENERS)} and ://…")
+    return opener(url, ttl_s, clock)
+
+
+def _memory(url: str, ttl_s: float, clock: Clock) -> Ledger:
+    if urlsplit(url).path.strip("/") or urlsplit(url).netloc:
+        raise SettingsError("store.url: memory:// takes nothing behind it")
+    return MemoryStore(ttl_s=ttl_s, clock=clock)
+
+
+def _sqlite(url: str, ttl_s: float, clock: Clock) -> Ledger:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or parts.query or path in ("", "/") or path.endswith("/"):
+        raise SettingsError(
+            f"store.url: expected sqlite:///absolute/path/state.db or sqlite:///~/state.db, got {url!r}"
+        )
+    if path.startswith("/~/"):
+        path = path[1:]
+    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock)
+
+
+OPENERS: dict[str, Opener] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
+"""One row per store, by the URL's scheme."""

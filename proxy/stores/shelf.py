@@ -1,0 +1,83 @@
+"""A bounded place in memory: by number, by bytes and by age; what was used longest ago goes first."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Shelf(Generic[K, V]):
+    """Values under keys. `clock` gives Unix seconds; the caller says how large each value is."""
+
+    def __init__(self, *, most: int, room_bytes: int, ttl_s: float, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._room = room_bytes
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._held: OrderedDict[K, tuple[V, int, float]] = OrderedDict()
+        self._held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def held_bytes(self) -> int:
+        """Sum of the sizes that callers named."""
+        return self._held_bytes
+
+    def get(self, key: K) -> V | None:
+        """The value, now the most recently used; None when unknown or older than its life."""
+        entry = self._held.get(key)
+        if entry is None:
+            return None
+        if not self._alive(entry[2]):
+            self.drop(key)
+            return None
+        self._held.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: K, value: V, size_bytes: int, expires: float | None = None) -> bool:
+        """Keep the value for the shelf's life, or until `expires` (Unix seconds); False when it is too large to fit."""
+        self.drop(key)
+        if size_bytes > self._room:
+            return False
+        self._held[key] = (value, size_bytes, self._clock() + self._ttl_s if expires is None else expires)
+        self._held_bytes += size_bytes
+        while self._held_bytes > self._room or len(self._held) > self._most:
+            _, (_, old_bytes, _) = self._held.popitem(last=False)
+            self._held_bytes -= old_bytes
+        return True
+
+    def renew(self, key: K) -> bool:
+        """Begin the value's life anew; False when it is not here."""
+        value = self.get(key)
+        if value is None:
+            return False
+        held, size_bytes, _ = self._held[key]
+        self._held[key] = (held, size_bytes, self._clock() + self._ttl_s)
+        return True
+
+    def drop(self, key: K) -> None:
+        """Forget the value, if it is here."""
+        entry = self._held.pop(key, None)
+        if entry is not None:
+            self._held_bytes -= entry[1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._held.clear()
+        self._held_bytes = 0
+
+    def sweep(self, steps: int) -> None:
+        """Look at the `steps` least recently used values and remove those whose life is over."""
+        for key in [key for key, _ in zip(self._held, range(steps), strict=False)]:
+            if not self._alive(self._held[key][2]):
+                self.drop(key)
+
+    def _alive(self, expires: float) -> bool:
+        # A value that claims more than a whole life left was written before the clock was set back: it must not stay
+        # for as long as the clock was wrong. Twice the life leaves room for clocks that differ between machines.
+        now = self._clock()
+        return now < expires <= now + 2 * self._ttl_s

@@ -1,0 +1,266 @@
+"""The ledger in one SQLite file: survives restarts, shared by the processes of one machine.
+
+Reads of the hot path run on the event loop, from memory where this process has seen the anchor, else by an index look-up
+of some microseconds: WAL readers never wait for writers. Writes go to one thread (sqlite_writer), reports to another.
+Memory is kept true to the file by row numbers: a replaced anchor gets a new, higher one, so each look-up first asks for
+rows newer than the last it saw and forgets what other processes replaced.
+
+With `synchronous=NORMAL` a commit survives the death of the process at any point; a power cut may take the last ones.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from proxy.conversation.edit import EMPTY_PLAN, Plan
+from proxy.errors import StoreError
+from proxy.ledger.records import Anchor, Turn
+from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.stores.codec import pack, unpack_anchor, unpack_plan, unpack_turn
+from proxy.stores.memory import MIB, anchor_bytes, plan_bytes
+from proxy.stores.shelf import Shelf
+from proxy.stores.sqlite_file import Opening, as_store_error, connect, is_damage, open_file
+from proxy.stores.sqlite_writer import Rows, Writer
+
+T = TypeVar("T")
+
+_LOOP_BUSY_S = 0.004
+"""A reader waits only while another process recovers or removes the WAL; on the event loop it may not wait longer."""
+_NEWS_AT_ONCE = 256
+"""Rows of others looked at before one look-up; when more came, memory is cleared instead."""
+_INFLATE_OFF_LOOP_BYTES = 128 * 1024
+"""Stored plans above this are unpacked on a thread: they would take the loop for more than a millisecond."""
+
+
+class SqliteStore:
+    """Fulfils `Ledger`. The constructor opens the file and may take some milliseconds; StoreError when it cannot."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        ttl_s: float,
+        clock: Callable[[], float],
+        room_bytes: int = 512 * MIB,
+        patience_s: float = 1.0,
+    ) -> None:
+        self.opening: Opening = open_file(path, clock())
+        self._path = path
+        self._clock = clock
+        self._patience_s = patience_s
+        self._id = secrets.randbits(62)
+        self._front: Shelf[bytes, Anchor] = Shelf(most=8192, room_bytes=12 * MIB, ttl_s=ttl_s, clock=clock)
+        self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=24 * MIB, ttl_s=ttl_s, clock=clock)
+        self._unwritten: dict[bytes, Anchor] = {}
+        self._unwritten_lock = threading.Lock()
+        self._reports_thread = ThreadPoolExecutor(1, "pruning-proxy-sqlite-reports")
+        try:
+            self._reader = connect(path, _LOOP_BUSY_S)
+            self._seen = self._newest_seq()
+            self._reports = connect(path, busy_s=5.0)
+            self._writer = Writer(
+                path=path,
+                inode=self.opening.inode,
+                ttl_s=ttl_s,
+                clock=clock,
+                room_bytes=room_bytes,
+                writer_id=self._id,
+                on_written=self._written,
+            )
+        except sqlite3.Error as error:
+            raise as_store_error(path, "opening", error) from error
+
+    async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
+        """See Ledger."""
+        self._writer.check()
+        with self._told("reading"):
+            self._forget_replaced()
+            get, unwritten = self._front.get, self._unwritten
+            found = {key: unwritten.get(key) or get(key) for key in keys}
+            missing = [key for key, anchor in found.items() if anchor is None]
+            if missing:
+                found.update(self._look_up(missing))
+        return [found[key] for key in keys]
+
+    async def plan(self, plan_id: bytes) -> Plan | None:
+        """See Ledger; the empty id is the empty plan."""
+        if not plan_id:
+            return EMPTY_PLAN
+        plan = self._plans.get(plan_id)
+        if plan is not None:
+            return plan
+        self._writer.check()
+        with self._told("reading"):
+            row = self._reader.execute("SELECT expires, packed FROM plans WHERE plan_id = ?", (plan_id,)).fetchone()
+        if row is None or row[0] <= self._clock():
+            return None
+        expires, packed = row
+        large = len(packed) > _INFLATE_OFF_LOOP_BYTES
+        plan = await asyncio.to_thread(unpack_plan, packed) if large else unpack_plan(packed)
+        if plan is not None:
+            self._plans.put(plan_id, plan, plan_bytes(plan), expires)
+        return plan
+
+    async def decide(self, anchor: Anchor, plan: Plan) -> None:
+        """See Ledger: committed when this returns; StoreError when that takes longer than `patience_s`."""
+        await self._commit(Rows(anchor=(anchor, pack(anchor)), plan=plan))
+        self._front.put(anchor.key, anchor, anchor_bytes(anchor))
+        if anchor.plan_id and not self._plans.renew(anchor.plan_id):
+            self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
+
+    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+        """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
+        packed = None if anchor is None else (anchor, pack(anchor))
+        rows = Rows(anchor=packed, turn=(turn, pack(turn)))
+        if anchor is None:
+            self._writer.behind(rows)
+            return
+        with self._unwritten_lock:
+            self._unwritten[anchor.key] = anchor
+        try:
+            self._writer.behind(rows)
+        except StoreError:
+            self._written(anchor)
+            raise
+        self._front.put(anchor.key, anchor, anchor_bytes(anchor))
+        self._plans.renew(anchor.plan_id)
+
+    async def turns(self, query: TurnQuery) -> list[Turn]:
+        """See Ledger."""
+        await self._commit(Rows())
+        return await self._report(lambda: self._find_turns(query))
+
+    async def sessions(self, limit: int) -> list[SessionSummary]:
+        """See Ledger."""
+        await self._commit(Rows())
+        return await self._report(lambda: self._sum_sessions(limit))
+
+    async def learned(self, name: str) -> bytes | None:
+        """See Ledger."""
+        self._writer.check()
+        with self._told("reading"):
+            row = self._reader.execute("SELECT expires, value FROM learned WHERE name = ?", (name,)).fetchone()
+        return row[1] if row is not None and row[0] > self._clock() else None
+
+    async def learn(self, name: str, value: bytes) -> None:
+        """See Ledger."""
+        await self._commit(Rows(learned=(name, value)))
+
+    async def close(self) -> None:
+        """See Ledger; StoreError when the last rows could not be written."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._reports_thread.shutdown()
+        with self._told("closing"):
+            self._reader.close()
+            self._reports.close()
+        self._writer.close()
+
+    async def _commit(self, rows: Rows) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def finish(error: StoreError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        def done(error: StoreError | None) -> None:
+            # The loop may have ended while the disk was slow; then nobody waits any more.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish, error)
+
+        self._writer.now(rows, done)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await future
+        except TimeoutError as error:
+            raise StoreError(f"sqlite store {self._path}: no commit within {self._patience_s} s") from error
+
+    async def _report(self, read: Callable[[], T]) -> T:
+        def told() -> T:
+            with self._told("reading"):
+                return read()
+
+        return await asyncio.get_running_loop().run_in_executor(self._reports_thread, told)
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as cause:
+            error = as_store_error(self._path, doing, cause)
+            if is_damage(cause):
+                self._writer.lose(error)
+            raise error from cause
+
+    def _written(self, anchor: Anchor) -> None:
+        with self._unwritten_lock:
+            if self._unwritten.get(anchor.key) is anchor:
+                del self._unwritten[anchor.key]
+
+    def _newest_seq(self) -> int:
+        row = self._reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'anchors'").fetchone()
+        return row[0] if row else 0
+
+    def _forget_replaced(self) -> None:
+        news = self._reader.execute(
+            "SELECT seq, key, writer FROM anchors WHERE seq > ? ORDER BY seq LIMIT ?", (self._seen, _NEWS_AT_ONCE)
+        ).fetchall()
+        if not news:
+            return
+        if len(news) == _NEWS_AT_ONCE:
+            self._seen = self._newest_seq()
+            self._front.clear()
+            return
+        self._seen = news[-1][0]
+        for _, key, writer in news:
+            if writer != self._id:
+                self._front.drop(key)
+
+    def _look_up(self, keys: list[bytes]) -> dict[bytes, Anchor]:
+        marks = ",".join("?" * len(keys))
+        statement = f"SELECT key, expires, packed FROM anchors WHERE key IN ({marks})"  # noqa: S608 (only marks)
+        rows = self._reader.execute(statement, keys).fetchall()
+        now, found = self._clock(), {}
+        for key, expires, packed in rows:
+            anchor = unpack_anchor(packed) if expires > now else None
+            if anchor is not None:
+                found[key] = anchor
+                self._front.put(key, anchor, anchor_bytes(anchor), expires)
+        return found
+
+    def _find_turns(self, query: TurnQuery) -> list[Turn]:
+        where, values = ["expires > ?", "at >= ?"], [self._clock(), query.since]
+        if query.before is not None:
+            where.append("at < ?")
+            values.append(query.before)
+        if query.session:
+            where.append("session = ?")
+        rows = self._reports.execute(
+            f"SELECT packed FROM turns WHERE {' AND '.join(where)}"  # noqa: S608 (conditions of ours, values bound)
+            " ORDER BY at DESC, session DESC, turn DESC LIMIT ?",
+            (*values, *([query.session] if query.session else []), max(0, query.limit)),
+        )
+        turns = (unpack_turn(packed) for (packed,) in rows)
+        return [turn for turn in turns if turn is not None]
+
+    def _sum_sessions(self, limit: int) -> list[SessionSummary]:
+        # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
+        rows = self._reports.execute(
+            "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"
+            " FROM turns WHERE expires > ? GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
+            (self._clock(), max(0, limit)),
+        ).fetchall()
+        names = SessionSummary.__struct_fields__
+        return [SessionSummary(**dict(zip(names, row, strict=True))) for row in rows]

@@ -1,0 +1,286 @@
+"""The one thread that writes to the sqlite store's file, so that no commit ever runs on the event loop.
+
+What may be written behind gathers here and is committed every 50 ms or 256 rows; what a caller waits for is committed at
+once, together with everything that was handed in before it. Between commits the thread removes what is too old or too
+much, a few hundred rows at a time, so that a waiting commit never waits long.
+"""
+
+import contextlib
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.conversation.edit import Plan
+from proxy.errors import StoreError
+from proxy.ledger.records import Anchor, Turn
+from proxy.stores.codec import pack_plan
+from proxy.stores.sqlite_file import as_store_error, connect, is_damage, move_aside
+
+BEHIND_S = 0.05
+BEHIND_ROWS = 256
+_MOST_WAITING = 20_000
+"""Rows written behind that may wait while the disk is slow; more are refused, so that memory stays bounded."""
+_BUSY_S = 5.0
+_SWEEP_EVERY_S = 2.0
+_SWEEP_ROWS = 200
+_SWEEP_STEPS = 20
+# Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
+_MOST_INTEGER = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Something to write, in one transaction with its neighbours."""
+
+    anchor: tuple[Anchor, bytes] | None = None
+    """With its stored form: what cannot be packed is refused where it is handed in, and spoils no other's commit."""
+    plan: Plan | None = None
+    turn: tuple[Turn, bytes] | None = None
+    learned: tuple[str, bytes] | None = None
+
+
+Done = Callable[[StoreError | None], None]
+"""Called on the writer's thread when the commit is through, or with what went wrong."""
+
+
+class _Stop:
+    pass
+
+
+class Writer:
+    """Owns one connection. `on_written` hears of every committed anchor, on the writer's thread."""
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        inode: int,
+        ttl_s: float,
+        clock: Callable[[], float],
+        room_bytes: int,
+        writer_id: int,
+        on_written: Callable[[Anchor], None],
+    ) -> None:
+        self._path = path
+        self._inode = inode
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._room_bytes = room_bytes
+        self._id = writer_id
+        self._on_written = on_written
+        self._connection = connect(path, _BUSY_S)
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Rows, Done | None]] = []
+        self._wake: queue.SimpleQueue[float | _Stop] = queue.SimpleQueue()
+        self._failure: StoreError | None = None
+        self._lost: StoreError | None = None
+        self._swept_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="pruning-proxy-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def behind(self, rows: Rows) -> None:
+        """Write soon. Raises the StoreError of an earlier write behind, once: what it held is lost."""
+        self.check()
+        with self._lock:
+            count = len(self._waiting)
+            if count < _MOST_WAITING:
+                self._waiting.append((rows, None))
+        if count >= _MOST_WAITING:
+            raise StoreError(f"sqlite store {self._path}: {count} rows wait for a slow disk; this one is not kept")
+        if count == 0:
+            self._wake.put(BEHIND_S)
+        elif count == BEHIND_ROWS:
+            self._wake.put(0.0)
+
+    def now(self, rows: Rows, done: Done) -> None:
+        """Write at once, behind everything that waits; `done` hears the end."""
+        self.check()
+        with self._lock:
+            self._waiting.append((rows, done))
+        self._wake.put(0.0)
+
+    def check(self) -> None:
+        """Raise what has failed since the last call; for ever once the file is gone, damaged or closed."""
+        failure, self._failure = self._failure, None
+        error = self._lost or failure
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Write what waits and end the thread; blocks until then. Raises the StoreError of a last failed write."""
+        if self._thread.is_alive():
+            self._wake.put(_Stop())
+            self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure:
+            raise failure
+
+    def _run(self) -> None:
+        stop = False
+        while not stop:
+            stop = self._pause()
+            with self._lock:
+                batch, self._waiting = self._waiting, []
+            if batch:
+                self._write(batch)
+            self._sweep()
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+            self._lost = self._lost or StoreError(f"sqlite store {self._path}: closed")
+        if batch:
+            self._write(batch)
+        self._connection.close()
+
+    def _pause(self) -> bool:
+        """Wait until there is something to write and its time has come; True when it is time to stop."""
+        deadline = time.monotonic() + _SWEEP_EVERY_S
+        while True:
+            try:
+                word = self._wake.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return False
+            if isinstance(word, _Stop):
+                return True
+            deadline = min(deadline, time.monotonic() + word)
+
+    def _write(self, batch: list[tuple[Rows, Done | None]]) -> None:
+        error = self._lost
+        if error is None:
+            try:
+                self._commit([rows for rows, _ in batch])
+            except (sqlite3.Error, OSError, ValueError, OverflowError) as cause:
+                error = self._failed(cause)
+        for rows, done in batch:
+            if done is not None:
+                done(error)
+            if rows.anchor is not None:
+                self._on_written(rows.anchor[0])
+
+    def _commit(self, batch: list[Rows]) -> None:
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        for rows in batch:
+            if rows.anchor is not None:
+                self._put_anchor(*rows.anchor, rows.plan)
+            if rows.turn is not None:
+                self._put_turn(*rows.turn)
+            if rows.learned is not None:
+                execute("INSERT OR REPLACE INTO learned VALUES (?, ?, ?)", _with_expiry(rows.learned, self._expires()))
+        execute("COMMIT")
+
+    def _put_anchor(self, anchor: Anchor, packed: bytes, plan: Plan | None) -> None:
+        execute, expires = self._connection.execute, self._expires()
+        execute(
+            "INSERT OR REPLACE INTO anchors (key, writer, expires, packed) VALUES (?, ?, ?, ?)",
+            (anchor.key, self._id, expires, packed),
+        )
+        if not anchor.plan_id:
+            return
+        known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, anchor.plan_id)).rowcount
+        if not known and plan is not None:
+            execute("INSERT INTO plans VALUES (?, ?, ?)", (anchor.plan_id, expires, pack_plan(plan)))
+
+    def _put_turn(self, turn: Turn, packed: bytes) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens,"
+            " removed_tokens, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                turn.session,
+                turn.at,
+                turn.turn,
+                self._expires(),
+                turn.label,
+                turn.model,
+                turn.upstream,
+                min(turn.usage.input_tokens or 0, _MOST_INTEGER),
+                min(turn.removed_tokens, _MOST_INTEGER),
+                packed,
+            ),
+        )
+
+    def _expires(self) -> float:
+        return self._clock() + self._ttl_s
+
+    def _failed(self, cause: Exception) -> StoreError:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+        error = as_store_error(self._path, "writing", cause)
+        if isinstance(cause, sqlite3.Error) and is_damage(cause):
+            self.lose(error)
+        self._failure = error
+        return error
+
+    def lose(self, error: StoreError) -> None:
+        """Give the file up: damaged. It is moved aside, unless another process did so already; opening anew starts fresh."""
+        self._lost = error
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                move_aside(self._path, self._clock())
+
+    def _sweep(self) -> None:
+        if self._lost or time.monotonic() - self._swept_at < _SWEEP_EVERY_S:
+            return
+        try:
+            if not self._still_there():
+                self._lost = StoreError(f"sqlite store {self._path}: the file was removed or replaced")
+                return
+            for _ in range(_SWEEP_STEPS):
+                if not self._remove_some() or self._waiting:
+                    break
+        except (sqlite3.Error, OSError) as cause:
+            self._failed(cause)
+        self._swept_at = time.monotonic()
+
+    def _still_there(self) -> bool:
+        try:
+            return self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def _remove_some(self) -> int:
+        """One small step of removal: what is too old, then what is too much. The number of rows that went."""
+        now = self._clock()
+        # Far in the future: written while the clock was wrong; it must not stay for as long as the clock was off.
+        dead = {"now": now, "late": now + 2 * self._ttl_s, "rows": _SWEEP_ROWS}
+        removed = 0
+        for table in ("anchors", "turns"):
+            # Rows are numbered in the order of writing, hence of expiry: the dead stand in front.
+            removed += self._connection.execute(
+                f"DELETE FROM {table} WHERE seq IN"  # noqa: S608 (a table of ours)
+                f" (SELECT seq FROM (SELECT seq, expires FROM {table} ORDER BY seq"
+                " LIMIT :rows) WHERE expires <= :now OR expires > :late)",
+                dead,
+            ).rowcount
+        removed += self._connection.execute(
+            "DELETE FROM plans WHERE rowid IN (SELECT rowid FROM plans WHERE expires <= :now OR expires > :late"
+            " LIMIT :rows)",
+            dead,
+        ).rowcount
+        self._connection.execute("DELETE FROM learned WHERE expires <= :now OR expires > :late", dead)
+        if not removed and self._used_bytes() > self._room_bytes:
+            removed = self._remove_oldest()
+        return removed
+
+    def _used_bytes(self) -> int:
+        def pragma(name: str) -> int:
+            value: int = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            return value
+
+        return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")
+
+    def _remove_oldest(self) -> int:
+        removed = 0
+        for table, order, rows in (("turns", "seq", 400), ("anchors", "seq", 200), ("plans", "expires", 20)):
+            removed += self._connection.execute(
+                f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
+                f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {rows})"
+            ).rowcount
+        return removed
+
+
+def _with_expiry(learned: tuple[str, bytes], expires: float) -> tuple[str, float, bytes]:
+    return (learned[0], expires, learned[1])
