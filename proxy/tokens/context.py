@@ -80,16 +80,22 @@ class ContextSize:
     """Why a row is not what was estimated; empty normally."""
     window: int | None
     reserve: int
+    max_input: int | None = None
+    """A limit of the input alone, where the provider has one."""
 
     @property
     def usable(self) -> int | None:
-        """What the input may fill: the window without the reserve."""
-        return None if self.window is None else self.window - self.reserve
+        """What the input may fill: the window without the reserve, and no more than the provider's input limit."""
+        if self.window is None:
+            return self.max_input
+        usable = self.window - self.reserve
+        return usable if self.max_input is None else min(usable, self.max_input)
 
     @property
     def free(self) -> int | None:
-        """Window − total − reserve; negative when over."""
-        return None if self.window is None else self.window - self.reserve - self.total
+        """What may still come: window − total − reserve; negative when over."""
+        usable = self.usable
+        return None if usable is None else usable - self.total
 
     @property
     def percent(self) -> float | None:
@@ -99,7 +105,8 @@ class ContextSize:
     @property
     def overflows(self) -> bool:
         """Whether input and reserve together are more than the window. False when the window is unknown."""
-        return self.window is not None and self.total + self.reserve > self.window
+        usable = self.usable
+        return usable is not None and self.total > usable
 
     def share_of_usable(self) -> float | None:
         """Total over usable, for triggers given as a share; 0 usable counts as full."""
@@ -110,7 +117,12 @@ class ContextSize:
 
 
 def context_size(
-    present: Present, last: Last | None = None, *, window: int | None = None, reserve: int = 0
+    present: Present,
+    last: Last | None = None,
+    *,
+    window: int | None = None,
+    reserve: int = 0,
+    max_input: int | None = None,
 ) -> ContextSize:
     """The unified formula. `last` None: pure estimate."""
     if last is None:
@@ -135,6 +147,7 @@ def context_size(
         warning=warning or ("an answer without reported usage is estimated" if present.unmeasured else ""),
         window=window,
         reserve=reserve,
+        max_input=max_input,
     )
 
 

@@ -1,0 +1,47 @@
+"""Model names as clients write them, and which rows of a table they match.
+
+Names come with the maker's prefix (`anthropic/claude-…`), a cloud's (`us.anthropic.claude-…-v1:0`) or a fine-tune's
+(`ft:gpt-4o:…`). Clauses are words: `=` equals, `^` starts with, `$` ends with, `*` contains, `~` regular expression.
+"""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai|qwen|google)\.")
+
+
+def plain_name(model: str) -> str:
+    """Lower case, without the prefixes of makers and clouds."""
+    return _CLOUD.sub("", model.lower().rpartition("/")[2])
+
+
+def matches(clauses: str, name: str) -> bool:
+    """Whether a lower-case name fulfils one of the clauses, which stand separated by spaces."""
+    return any(_fulfils(clause[0], clause[1:], name) for clause in clauses.split(" ") if clause)
+
+
+def _fulfils(kind: str, text: str, name: str) -> bool:
+    match kind:
+        case "=":
+            return name == text
+        case "^":
+            return name.startswith(text)
+        case "$":
+            return name.endswith(text)
+        case "*":
+            return text in name
+        case _:
+            return re.search(text, name) is not None
+
+
+def by_pattern(table: Mapping[str, T], model: str) -> T | None:
+    """The entry whose pattern (with `*`, `?`, `[…]`) fits the model best: the longest one, with or without prefix."""
+    name = model.lower()
+    for pattern in sorted(table, key=len, reverse=True):
+        if fnmatchcase(name, pattern.lower()) or fnmatchcase(plain_name(model), pattern.lower()):
+            return table[pattern]
+    return None

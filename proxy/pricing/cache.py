@@ -1,0 +1,71 @@
+"""A simulated prompt cache: what the provider would have read and written had nothing been pruned.
+
+The unpruned conversation only grows at its end, so one number describes its cache: the length of the warm prefix. A call
+reads what is warm of the prefix that it shares with the call before, writes the rest, and leaves everything warm.
+"""
+
+from dataclasses import dataclass
+
+from proxy.pricing.prices import CacheHabit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """How one call's input would have been charged. Fulfils `pricing.cost.Counts`."""
+
+    input_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    output_tokens: int | None
+    warm_tokens: int
+    """Length of the prefix that is warm after the call; to be stored with its anchor."""
+
+
+def simulate(
+    habit: CacheHabit,
+    *,
+    input_tokens: int,
+    shared_tokens: int,
+    warm_tokens: int,
+    idle_s: float,
+    output_tokens: int | None,
+    caches: bool = True,
+) -> Simulated:
+    """The charge for a call of `input_tokens` that begins with `shared_tokens` of the call before it.
+
+    `warm_tokens`: what that call left warm, `idle_s` ago. `caches` False: this client or provider uses no cache, as its
+    real calls show. Writing counts as written only where it has a price of its own.
+    """
+    if not caches or input_tokens < habit.min_prefix:
+        return Simulated(
+            input_tokens=input_tokens,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            output_tokens=output_tokens,
+            warm_tokens=0,
+        )
+    read = min(warm_tokens, shared_tokens, input_tokens) if idle_s <= habit.ttl_s else 0
+    read -= read % habit.step
+    if read < habit.min_prefix:
+        read = 0
+    written = input_tokens - read if habit.write_ratio != 1.0 else 0
+    return Simulated(
+        input_tokens=input_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=output_tokens,
+        warm_tokens=input_tokens,
+    )
+
+
+def turns_to_repay(habit: CacheHabit, *, removed: int, kept_after: int) -> float:
+    """Further turns after which removing pays: with r and w the read and write ratios, (S'·w − r·(S' + X)) / (r·X).
+
+    X = `removed`, S' = `kept_after`, tokens that stand behind the first change and must be written anew. 0 when it pays at
+    once; infinite when nothing is removed or reading is free. Holds for a warm prefix; changing a cold one costs nothing.
+    """
+    loss = habit.write_ratio * kept_after - habit.read_ratio * (kept_after + removed)
+    gain = habit.read_ratio * removed
+    if loss <= 0:
+        return 0.0
+    return loss / gain if gain > 0 else float("inf")
