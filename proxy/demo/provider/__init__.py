@@ -10,7 +10,8 @@ Nothing here knows the proxy: tests and the demo stand it behind one.
 """
 
 from proxy.demo.provider.answers import Recording, echo, recorded
-from proxy.demo.provider.app import Provider, Received
+from proxy.demo.provider.app import Provider
+from proxy.demo.provider.asgi import Received
 from proxy.demo.provider.asked import Answer, Asked, Call, Refused, Rules
 
 __all__ = ["Answer", "Asked", "Call", "Provider", "Received", "Recording", "Refused", "Rules", "echo", "recorded"]

@@ -2,18 +2,28 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl
 
 from proxy.demo.provider.answers import Answers, echo
-from proxy.demo.provider.apis import Row, row_for
+from proxy.demo.provider.apis import Row, row_for, rows
+from proxy.demo.provider.asgi import (
+    Header,
+    Receive,
+    Received,
+    Scope,
+    Send,
+    receive_request,
+    serve_lifespan,
+    start_answer,
+)
 from proxy.demo.provider.asked import (
     ID_OVERHEAD,
     ORDINARY,
     REQUEST_OVERHEAD,
-    Answer,
     Asked,
     Bill,
     Refused,
@@ -24,32 +34,8 @@ from proxy.demo.provider.asked import (
     chain,
     seal,
 )
-from proxy.demo.provider.cache import PrefixCache
+from proxy.demo.provider.cache import Prefix, PrefixCache
 from proxy.wire.body import dumps, loads
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
-
-
-@dataclass(slots=True, kw_only=True)
-class Received:
-    """One request as it arrived, and what became of it."""
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    """Lower-case names; of repeated headers the last."""
-    body: bytes
-    status: int = 0
-    """0 until the answer begins."""
-    bill: Bill | None = None
-    """None for refusals and count requests."""
-    answer: Answer | None = None
-    abandoned: bool = False
-    """The other side left before the answer had ended."""
 
 
 @dataclass(slots=True)
@@ -77,7 +63,7 @@ class Provider:
         rules: Rules = ORDINARY,
         hidden_tokens: int = 0,
         read_ratio: float = 0.1,
-        write_ratio: float = 1.0,
+        write_ratio: float = 1.25,
         cache_ttl_s: float = 300.0,
         cache_minimum: int = 1024,
         cache_granularity: int = 128,
@@ -103,6 +89,7 @@ class Provider:
         self._counted: dict[bytes, int] = {}
         self._next = _Next()
         self._number = 0
+        self._rows = rows()
 
     def refuse_next(
         self, status: int, body: Any = b"", *, times: int = 1, headers: Iterable[tuple[str, str]] = ()
@@ -136,15 +123,18 @@ class Provider:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await serve_lifespan(receive, send)
             return
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])
-        record = await _received(scope, receive)
+        record = await receive_request(scope, receive)
         self.received.append(record)
         try:
             await self._serve(record, receive, send)
         except Refused as refused:
+            if refused.events:
+                await self._send_stream(record, iter(refused.events), "text/event-stream", receive, send)
+                return
             await self._send_whole(record, send, refused.status, dumps(refused.body))
 
     async def _serve(self, record: Received, receive: Receive, send: Send) -> None:
@@ -156,12 +146,14 @@ class Provider:
             listed = [{"id": name, "object": "model", "created": 0, "owned_by": "demo"} for name in self._models]
             await self._send_whole(record, send, 200, dumps({"object": "list", "data": listed}))
             return
-        found = row_for(record.path)
+        found = row_for(self._rows, record.path)
         if found is None or record.method != "POST":
             message = f"Invalid URL ({record.method} {record.path})"
             raise Refused(404, {"error": {"message": message, "type": "invalid_request_error"}})
         row, arguments = found
-        await self._answer(record, row, arguments | dict(parse_qsl(record.query)), receive, send)
+        await self._answer(
+            record, row, dict(parse_qsl(record.query)) | arguments | {"endpoint": row.verb}, receive, send
+        )
 
     async def _answer(
         self, record: Received, row: Row, arguments: Mapping[str, str], receive: Receive, send: Send
@@ -175,7 +167,7 @@ class Provider:
             await self._send_whole(record, send, 200, dumps(row.api.counted(total)))
             return
         if total > self.window:
-            raise row.api.overflow(total, self.window)
+            raise row.api.overflow(asked, total, self.window)
         reply = self._reply(record, asked, sizes, total, arguments)
         record.bill, record.answer = reply.bill, reply.answer
         await asyncio.sleep(self.delay_s)
@@ -202,31 +194,33 @@ class Provider:
             number=self._number,
             created=int(now),
             rules=self.rules,
-            seal=seal(keys[-1] if keys else b""),
+            seal=seal(asked.bound or keys[-1]),
             piece=self._piece,
             arguments=arguments,
         )
 
     def _cached(self, asked: Asked, keys: list[bytes], sizes: list[int], now: float) -> tuple[int, int]:
         """Tokens read from and newly written to the prefix cache."""
-        reach = len(keys)
-        if asked.marks_cache is not None:
-            marks = [index + 1 for index, piece in enumerate(asked.units) if piece.marked]
-            reach = reach if asked.marks_cache else max(marks, default=0)
-        sums = []
-        running = self.hidden_tokens
-        for size in sizes[:reach]:
-            running += size
-            sums.append(running)
-        read = self.cache.read(keys[:reach], sums, now)
-        kept = self.cache.write(keys[:reach], sums, now)
-        return read, max(0, kept - read) if asked.marks_cache is not None or self.rules.cache_writes else 0
+        prefixes = [
+            Prefix(key=key, tokens=tokens)
+            for key, tokens in zip(keys, accumulate([self.hidden_tokens + sizes[0], *sizes[1:]]), strict=True)
+        ]
+        if asked.marks_cache is None:
+            read, held = self.cache.automatic(prefixes, now)
+            return read, held - read if self.rules.cache_writes else 0
+        marks = {index for index, piece in enumerate(asked.units) if piece.marked}
+        if asked.marks_cache:
+            marks.add(len(keys) - 1)
+        read, held = self.cache.marked(prefixes, marks, now)
+        return read, held - read
 
     async def _send_whole(
         self, record: Received, send: Send, status: int, body: bytes, headers: tuple[Header, ...] = ()
     ) -> None:
         cut = self._next.cuts.pop(0) if self._next.cuts and status == 200 else None
-        await _start(record, send, status, ((b"content-length", str(len(body)).encode()), *headers), "application/json")
+        await start_answer(
+            record, send, status, ((b"content-length", str(len(body)).encode()), *headers), "application/json"
+        )
         if cut is None:
             await send({"type": "http.response.body", "body": body})
         else:
@@ -238,7 +232,7 @@ class Provider:
         cut = self._next.cuts.pop(0) if self._next.cuts else None
         leaving = asyncio.ensure_future(receive())
         try:
-            await _start(record, send, 200, (), content_type)
+            await start_answer(record, send, 200, (), content_type)
             for number, event in enumerate(events):
                 if number == cut:
                     # Returning with the body open makes the server close the socket: a cut stream.
@@ -262,33 +256,3 @@ def _json(record: Received, row: Row) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise row.api.broken()
     return value
-
-
-async def _received(scope: Scope, receive: Receive) -> Received:
-    body = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if not message.get("more_body"):
-            break
-    return Received(
-        method=scope["method"],
-        path=scope["path"],
-        query=scope["query_string"].decode(),
-        headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
-        body=body,
-    )
-
-
-async def _start(record: Received, send: Send, status: int, headers: tuple[Header, ...], content_type: str) -> None:
-    record.status = status
-    lines = [(b"content-type", content_type.encode()), (b"x-request-id", b"req_loopback"), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": lines})
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

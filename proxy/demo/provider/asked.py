@@ -19,6 +19,8 @@ class Refused(Exception):
         super().__init__(status)
         self.status = status
         self.body = body
+        self.events: tuple[bytes, ...] = ()
+        """Where the refusal comes as a stream behind a 200: its events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,8 @@ class Asked:
     tools: tuple[str, ...]
     marks_cache: bool | None = None
     """None: the cache is automatic. Otherwise only what stands before a breakpoint is cached."""
+    bound: bytes = b""
+    """Digest of the request as it came, which signed reasoning is bound to; empty: that of `units`."""
     transformations: tuple[Mapping[str, Any], ...] = ()
     """What the provider changed in the request and says so (`input_transformations`)."""
 
@@ -125,7 +129,7 @@ class Reply:
     piece: int
     """Characters of text in one stream event."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Parts of the path (the model's name, for Gemini) and of the query."""
+    """Parts of the path (the model's name, for Gemini) and of the query, and `endpoint`: answer or count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +152,7 @@ class Api(Protocol):
     def counted(self, tokens: int) -> Any:
         """The answer of the count endpoint."""
 
-    def overflow(self, tokens: int, window: int) -> Refused:
+    def overflow(self, asked: Asked, tokens: int, window: int) -> Refused:
         """The refusal of a prompt over the window."""
 
     def broken(self) -> Refused:

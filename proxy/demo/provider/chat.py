@@ -57,8 +57,9 @@ class Chat:
         """Chat completions have no count endpoint."""
         raise Refused(404, {"error": {"message": f"no count endpoint ({tokens})", "type": "invalid_request_error"}})
 
-    def overflow(self, tokens: int, window: int) -> Refused:
+    def overflow(self, asked: Asked, tokens: int, window: int) -> Refused:
         """400 `context_length_exceeded`."""
+        del asked
         return error(
             f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} "
             "tokens. Please reduce the length of the messages.",
