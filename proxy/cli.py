@@ -104,7 +104,7 @@ def settings_of(options: argparse.Namespace) -> Loaded:
 
 def _serve(options: argparse.Namespace) -> int:
     # Imported here, so that the other commands start without the server's libraries.
-    from proxy.server.app import run  # noqa: PLC0415
+    from proxy.server.assembly import serve  # noqa: PLC0415
 
     settings = settings_of(options).settings
     try:

@@ -45,8 +45,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     edits = [edit for edit in plan.edits if stands(edit, index)]
     hidden: set[int] = set()
     summaries = [edit for edit in edits if isinstance(edit, Summarise)]
-    for edit in summaries:
-        hidden.update(range(index[edit.first], index[edit.last] + 1))
+    for summary in summaries:
+        hidden.update(range(index[summary.first], index[summary.last] + 1))
     for (at, part), replaced in _newest(edits).items():
         number = index[at]
         if number not in hidden:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
 from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan, stands
@@ -54,6 +54,11 @@ class Ready:
     def changed(self) -> bool:
         """Whether the body differs from the client's in more than the wish for usage."""
         return bool(self.sent_plan.edits)
+
+    @property
+    def summarised(self) -> bool:
+        """Whether a summary stands in the body."""
+        return any(isinstance(edit, Summarise) for edit in self.sent_plan.edits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ class Exchange:
         """Name of the proxy key that came; empty when none is required."""
         self.client_headers: Headers = scope["headers"]
         """As the client sent them; `to_upstream` of `headers` is what goes on."""
+        self.query = query
         self.on_end: Callable[[End], Awaitable[None]] | None = None
         """Called once, after the last byte, whatever happened; shielded, waited for `SETTLE_S` at most."""
         self.client_gone = False

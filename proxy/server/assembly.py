@@ -1,0 +1,32 @@
+"""What a serving process is made of, opened in order and closed in reverse."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from proxy.server.app import App, ASGIApp, run
+from proxy.server.engines import ENGINES
+from proxy.server.events import configure
+from proxy.server.handler import Handler
+from proxy.settings.values import Settings
+from proxy.stores import open_store
+
+_HOUR_S = 3600.0
+
+
+@asynccontextmanager
+async def assembled(settings: Settings) -> AsyncIterator[ASGIApp]:
+    """The App with its engine, its store and its handler."""
+    ledger = open_store(settings.store.url, ttl_s=settings.store.ttl_hours * _HOUR_S, clock=time.time)
+    engine = ENGINES["aiohttp"]()
+    try:
+        yield App(settings, engine, handler=Handler(settings, ledger))
+    finally:
+        await engine.aclose()
+        await ledger.close()
+
+
+def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _host, _port: None) -> int:
+    """Serve until a signal ends it; gives the exit code. `announce` is told the address once it listens."""
+    configure(form=settings.log.format, level=settings.log.level)
+    return run(settings, assemble=assembled, announce=announce)

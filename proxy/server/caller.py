@@ -1,0 +1,36 @@
+"""Whose call it is: conversations of different callers never meet, even when their histories are equal."""
+
+from base64 import urlsafe_b64decode
+from hashlib import blake2b
+from urllib.parse import parse_qsl
+
+from proxy.wire.body import loads
+from proxy.wire.headers import Headers, first
+
+_CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+
+
+def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
+    """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented."""
+    if key_name:
+        return "key:" + key_name
+    presented = [value for name in _CREDENTIALS if (value := first(headers, name)) is not None]
+    if not presented and b"key=" in query:
+        presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
+    if not presented:
+        return ""
+    stable = b"\0".join(_stable(value) for value in presented)
+    return blake2b(stable, digest_size=16, person=b"caller").hexdigest()
+
+
+def _stable(credential: bytes) -> bytes:
+    """The credential, or issuer and subject where it is a JSON web token: those rotate within one conversation."""
+    parts = credential.removeprefix(b"Bearer ").split(b".")
+    if len(parts) != 3 or not parts[0].startswith(b"eyJ"):
+        return credential
+    try:
+        claims = loads(urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+        issuer, subject = claims["iss"], claims["sub"]
+    except (ValueError, KeyError, TypeError):
+        return credential
+    return f"jwt\0{issuer}\0{subject}".encode()

@@ -1,0 +1,72 @@
+"""The log: one `context_estimate` event per call, one event per change of state. Content and credentials never enter."""
+
+from typing import Any
+
+import orjson
+import structlog
+
+from proxy.ledger.records import Turn
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure(*, form: str, level: str) -> None:
+    """Set up structlog for the process. `form`: json | console; `level`: the least that is written. To standard error."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: list[Any] = (
+        [structlog.processors.JSONRenderer(serializer=lambda event, **_: orjson.dumps(event, default=str).decode())]
+        if form == "json"
+        else [structlog.dev.ConsoleRenderer(colors=False)]
+    )
+    structlog.configure(
+        processors=shared + renderer,
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(_standard_error()),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _standard_error() -> Any:
+    import sys  # noqa: PLC0415  looked up late, so that whoever redirects it is heard
+
+    return sys.stderr
+
+
+def fields_of(turn: Turn) -> dict[str, Any]:
+    """The fields of `context_estimate`: names are a contract."""
+    usage = turn.usage
+    percent = turn.error_percent
+    return {
+        "session": turn.session,
+        "turn": turn.turn,
+        "upstream": turn.upstream,
+        "model": turn.model,
+        "dialect": turn.dialect,
+        "basis": turn.basis,
+        "purpose": turn.purpose,
+        "estimated": turn.estimated,
+        "actual": usage.input_tokens or None,
+        "error": turn.error,
+        "error_percent": None if percent is None else round(percent, 3),
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "removed_tokens": turn.removed_tokens,
+        "edits": turn.edits,
+        "new_edits": turn.new_edits,
+        "skipped": turn.skipped or None,
+        "outcome": turn.outcome,
+        "status": turn.status,
+        "error_type": turn.error_type or None,
+        "error_code": turn.error_code,
+        "tool_calls": turn.tool_calls,
+        "source": "provider" if usage.input_tokens or usage.output_tokens else "none",
+        "failed_open": turn.failed_open or None,
+        "overhead_ms": turn.overhead_ms,
+    }

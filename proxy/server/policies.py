@@ -1,0 +1,67 @@
+"""Settings, resolved for one upstream and model into what the pure rooms are told."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from proxy.exchange.policy import Policy
+from proxy.pricing.prices import CacheHabit, Price, PriceOverrides, habit_for, price_for
+from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.situation import Prices
+from proxy.settings.values import Mode, Settings
+from proxy.tokens.windows import Limits, limits_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What settings and tables say about a model at an upstream."""
+
+    policy: Policy
+    encoding_wish: str
+    price: Price | None
+    habit: CacheHabit
+
+
+class Policies:
+    """Resolves and remembers; few models are in use at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.known = lru_cache(maxsize=1024)(self._known)
+
+    def _known(self, upstream: str, model: str, mode: Mode, learned_window: int | None) -> Known:
+        settings = self._settings
+        chosen = settings.model(upstream, model)
+        limits = limits_for(
+            model, upstream=upstream, overrides=Limits(window=chosen.window, max_output=chosen.max_output)
+        )
+        overrides = PriceOverrides(
+            cache_read_ratio=chosen.cache_read_ratio,
+            cache_write_ratio=chosen.cache_write_ratio,
+            cache_ttl_s=chosen.cache_ttl_s,
+        )
+        habit = habit_for(model, upstream=upstream, overrides=overrides)
+        asks = settings.upstreams[upstream].ask_usage if upstream in settings.upstreams else False
+        policy = Policy(
+            mode=mode,
+            arrive=ArrivePolicy(**msgspec.structs.asdict(settings.arrive)),
+            prune=PrunePolicy(
+                **{
+                    name: value
+                    for name, value in msgspec.structs.asdict(settings.prune).items()
+                    if name in PrunePolicy.__dataclass_fields__
+                }
+            ),
+            window=chosen.window or learned_window or limits.window,
+            max_output=limits.max_output,
+            prices=Prices(read=habit.read_ratio, write=habit.write_ratio) if habit.read_ratio < 1 else None,
+            cache_ttl_s=habit.ttl_s,
+            ask_usage=asks,
+        )
+        return Known(
+            policy=policy,
+            encoding_wish=chosen.tokenizer or settings.estimate.tokenizer,
+            price=price_for(model, upstream=upstream, overrides=overrides),
+            habit=habit,
+        )
