@@ -31,6 +31,8 @@ class View:
     """False when the client streams and did not ask for usage, so that the answer will carry none."""
     choices: int = 1
     """How many answers the request wants (`n`)."""
+    editable: bool = True
+    """False where the history is no JSON array (one string or object for the only message): no plan is applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer told about itself."""
 
     usage: Usage = NOT_REPORTED
+    context: Usage | None = None
+    """What the next context begins with, where that is not `usage`: the last sampling, if one call took several."""
     outcome: str = "ok"
     """ok | error | blocked | truncated"""
     error_type: str = ""
@@ -98,6 +102,9 @@ class Dialect(Protocol):
 
         `headers` has lower-case names; only session labels are read from it.
         """
+
+    def is_count(self, path: str) -> bool:
+        """Whether a request to this path only counts tokens: it gets the inherited plan, and its answer is no turn."""
 
     def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
         """The message's bytes with the content of results replaced: part index → new text, same shape as before.

@@ -4,6 +4,7 @@ JSON from outside may hold anything anywhere, so each function says what it make
 """
 
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
@@ -30,7 +31,7 @@ def whole(value: object) -> int | None:
 
 def count(value: object) -> int | None:
     """A token count, 0 included; some gateways write floats."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf else None
 
 
 def first_count(*values: object) -> int | None:

@@ -22,6 +22,18 @@ _SYSTEMS = (
     "You are a context summarization assistant",  # pi
 )
 
+# At the start of a user message: the history before it was already replaced by this text.
+_SUMMARIES = (
+    "This session is being continued from a previous conversation",  # Claude Code
+    "<state_snapshot>",  # Gemini CLI, Qwen Code
+    "Another language model started to solve this problem and produced a summary",  # Codex
+)
+
+
+def is_summary(text: str) -> bool:
+    """Whether a client put this text in the place of an older history."""
+    return text.lstrip().startswith(_SUMMARIES)
+
 
 def is_utility(messages: tuple[Message, ...], tools: Tools) -> bool:
     """Whether this request is a client's side call. `messages` includes system messages that lead the history."""

@@ -7,7 +7,8 @@ keys, colons and the known lengths of the values gives every offset. Bodies that
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -92,20 +93,29 @@ def without_keys(raw: bytes, names: Iterable[str]) -> bytes:
     """The JSON object at `raw` without these keys, every other byte as it was."""
     spans = object_spans(raw)
     doomed = set(names)
-    order = list(spans)
+    at = _expect(raw, 0, b"{")
+    return _without(raw, at, list(spans.values()), {number for number, name in enumerate(spans) if name in doomed})
+
+
+def without_elements(raw: bytes, start: int, spans: Sequence[Span], doomed: AbstractSet[int]) -> bytes:
+    """`raw` without these elements of its array at `start`, whose element spans are given; every other byte stays."""
+    return _without(raw, _expect(raw, start, b"["), spans, doomed)
+
+
+def _without(raw: bytes, inside: int, values: Sequence[Span], doomed: AbstractSet[int]) -> bytes:
+    """Members go with the comma before them; the leading ones go with the comma behind them."""
     changes: list[tuple[Span, bytes]] = []
-    for number, name in enumerate(order):
-        if name not in doomed:
-            continue
-        # A member goes with the comma before it; the leading ones go with the comma behind them.
-        kept_before = any(earlier not in doomed for earlier in order[:number])
-        if kept_before:
-            changes.append(((spans[order[number - 1]][1], spans[name][1]), b""))
+    kept_before = False
+    for number, (_, end) in enumerate(values):
+        if number not in doomed:
+            kept_before = True
+        elif kept_before:
+            changes.append(((values[number - 1][1], end), b""))
         else:
-            start = raw.index(b"{") + 1 if number == 0 else changes[-1][0][1]
-            is_last = number + 1 == len(order)
-            end = spans[name][1] if is_last else _comma(raw, spans[name][1])
-            changes.append(((start, end), b""))
+            is_last = number + 1 == len(values)
+            behind = end if is_last else _comma(raw, end)
+            changes.append(((inside, behind), b""))
+            inside = behind
     return splice(raw, changes)
 
 

@@ -20,6 +20,10 @@ class OpenAIChat:
         """Read a request."""
         return view_body(headers, body, recall)
 
+    def is_count(self, path: str) -> bool:
+        """Never: there is no counting endpoint."""
+        return False
+
     def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
         """Put new text into a tool message; it has exactly one result, part 0."""
         return rewrite.replace_result(message, texts[0])

@@ -2,7 +2,7 @@
 
 from proxy.dialects.base import Splice, View
 from proxy.dialects.openai_chat.view import REASONING_FIELDS, parse_message
-from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, without_keys
+from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, without_elements, without_keys
 
 
 def replace_result(message: bytes, text: str) -> bytes:
@@ -21,13 +21,11 @@ def replace_result(message: bytes, text: str) -> bytes:
 def strip_reasoning(message: bytes) -> bytes:
     """The message without reasoning; unchanged where nothing else would be left."""
     stripped = without_keys(message, REASONING_FIELDS)
-    spans = object_spans(stripped)
-    if "content" in spans and stripped[spans["content"][0] : spans["content"][0] + 1] == b"[":
-        start, end = spans["content"]
-        elements = [stripped[slice(*span)] for span in array_spans(stripped, start, end)]
-        kept = [element for element in elements if not _is_thinking(element)]
-        if len(kept) < len(elements):
-            stripped = splice(stripped, [((start, end), b"[" + b",".join(kept) + b"]")])
+    start, end = object_spans(stripped).get("content", (0, 0))
+    if stripped[start : start + 1] == b"[":
+        elements = array_spans(stripped, start, end)
+        doomed = {number for number, span in enumerate(elements) if _is_thinking(stripped[slice(*span)])}
+        stripped = without_elements(stripped, start, elements, doomed) if doomed else stripped
     return stripped if parse_message(stripped).parts else message
 
 

@@ -52,7 +52,8 @@ class _Choice:
 class _Answer:
     """What all chunks, or the one completion, have said so far."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, place: str) -> None:
+        self._place = place
         self.usage = NOT_REPORTED
         self.error: dict[str, Any] | None = None
         self.done = False
@@ -80,7 +81,8 @@ class _Answer:
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
         known = self._choices.setdefault(index, _Choice())
-        delta = choice.get("delta") or choice.get("message") or {}
+        # Perplexity fills in both: an empty delta in whole answers, the text so far as message in streams.
+        delta = choice.get(self._place) or choice.get("delta") or choice.get("message") or {}
         said = known.take(delta)
         thinks = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_details"))
         self.has_content = self.has_content or bool(said) or known.calls > 0 or thinks
@@ -125,7 +127,7 @@ class ChatStream:
 
     def __init__(self, *, keep_text: bool) -> None:
         self._events = EventSplitter()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, place="delta")
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
@@ -151,7 +153,7 @@ class ChatAnswer:
 
     def __init__(self, *, keep_text: bool) -> None:
         self._body = WholeAnswer()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, place="message")
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes."""

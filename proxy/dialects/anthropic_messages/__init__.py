@@ -1,0 +1,61 @@
+"""Anthropic Messages, at Anthropic and at all who speak it (facts: Anthropic API reference, "Messages", 2026-11)."""
+
+from collections.abc import Mapping
+
+from proxy.conversation.recall import Recall
+from proxy.dialects.anthropic_messages import rewrite
+from proxy.dialects.anthropic_messages.stream import MessagesAnswer, MessagesStream
+from proxy.dialects.anthropic_messages.view import view_body
+from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.refusals import refusal_of
+from proxy.wire.body import dumps
+
+_COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
+"""How the path of a counting request ends: at Anthropic, at Vertex."""
+
+
+class AnthropicMessages:
+    """`POST …/v1/messages` and `POST …/v1/messages/count_tokens`."""
+
+    name = "anthropic_messages"
+
+    def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+        """Read a request; a count has no `max_tokens` and does not stream."""
+        return view_body(path, headers, body, recall)
+
+    def is_count(self, path: str) -> bool:
+        """Whether the request asks for `{"input_tokens": n}` alone."""
+        return path.endswith(_COUNTS)
+
+    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+        """Put new text into `tool_result` blocks; a user message may hold several."""
+        return rewrite.replace_results(message, texts)
+
+    def strip_reasoning(self, message: bytes) -> bytes:
+        """Take `thinking` and `redacted_thinking` blocks out."""
+        return rewrite.strip_reasoning(message)
+
+    def user_message(self, text: str) -> bytes:
+        """`{"role":"user","content":text}`."""
+        return dumps({"role": "user", "content": text})
+
+    def ask_usage(self, view: View) -> tuple[Splice, ...]:
+        """Nothing to ask: usage is always reported."""
+        return ()
+
+    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+        """Reads events, or a `message`, or a count."""
+        return MessagesStream(keep_text=keep_text) if stream else MessagesAnswer(keep_text=keep_text)
+
+    def is_usage_only(self, event_data: bytes) -> bool:
+        """Never: no event exists because of us."""
+        return False
+
+    def refusal(self, status: int, body: bytes) -> Refusal | None:
+        """Overflow, or thinking that is missing or altered."""
+        return refusal_of(status, body)
+
+    def error_body(self, status: int, kind: str, message: str) -> bytes:
+        """`{"type":"error","error":{...}}`, with a type that Anthropic's SDKs know."""
+        known = {502: "api_error", 504: "timeout_error"}.get(status, kind)
+        return dumps({"type": "error", "error": {"type": known, "message": message}})

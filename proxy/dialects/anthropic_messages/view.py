@@ -1,0 +1,201 @@
+"""Anthropic Messages: from the bytes of a request to a conversation.
+
+`system` (text or blocks) stands outside the history; `role: "system"` messages inside it keep their place. A content
+block is exactly one part, so a part's index is its block's index, whatever the block is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from proxy.conversation.fingerprint import digest
+from proxy.conversation.model import (
+    NO_TOOLS,
+    Conversation,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import View
+from proxy.dialects.fields import mapping, objects, parse_tools, small_values, whole
+from proxy.dialects.labels import label_of
+from proxy.dialects.media import from_base64
+from proxy.dialects.utility import is_summary, is_utility
+from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
+
+NAME = "anthropic_messages"
+
+REASONING_TYPES = ("thinking", "redacted_thinking")
+
+# Run by the provider itself; their results stand in the same assistant message.
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+
+_ROLES: dict[str, Role] = {"assistant": "assistant", "system": "system"}
+
+# Vertex names the model in the path: …/publishers/anthropic/models/claude-x@date:streamRawPredict
+_MODEL_IN_PATH = re.compile(r"/publishers/anthropic/models/([^/:]+):")
+
+# What a client hangs onto tool results without anybody having said it (Claude Code 2.1, recorded 2026-11).
+_REMINDER = "<system-reminder>"
+
+
+def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+    """The view of a Messages or count_tokens request; None when the body is not one."""
+    try:
+        fields = object_spans(body)
+        spans = array_spans(body, *fields["messages"])
+        messages = tuple(recall.get(NAME, body[start:end], parse_message) for start, end in spans)
+        small = small_values(body, fields, ("messages", "tools", "system"))
+        system = _outside(body, fields, recall)
+        server_edits = _server_edits(body, fields)
+        tools = (
+            recall.get(NAME + " tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
+        )
+    except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    conversation = Conversation(
+        dialect=NAME,
+        model=_model(small, path),
+        system=system,
+        tools=tools,
+        messages=messages,
+        stream=small.get("stream") is True,
+        max_output=whole(small.get("max_tokens")),
+        session_label=label_of(headers, small),
+        server_edits=server_edits,
+        utility=is_utility(system + messages, tools),
+    )
+    return View(body=body, conversation=conversation, spans=tuple(spans), fields=fields)
+
+
+def _model(small: Mapping[str, Any], path: str) -> str:
+    named = _MODEL_IN_PATH.search(path)
+    return str(small.get("model") or (named[1] if named else ""))
+
+
+def _outside(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[Message, ...]:
+    if "system" not in fields:
+        return ()
+    return recall.get(NAME + " system", body[slice(*fields["system"])], _parse_system)
+
+
+def _parse_system(raw: bytes) -> tuple[Message, ...]:
+    content = loads(raw)
+    parts = _content(content)
+    if not parts:
+        return ()
+    return (Message(role="system", parts=parts, digest=digest({"role": "system", "content": content})),)
+
+
+def _server_edits(body: bytes, fields: Mapping[str, Span]) -> bool:
+    """Whether the request lets the provider take results out or compact.
+
+    Clearing old thinking does not count: Claude Code asks for it on every call, and no result goes by it.
+    """
+    if "context_management" not in fields:
+        return False
+    asked = mapping(loads(body[slice(*fields["context_management"])]))
+    return any(not str(edit.get("type")).startswith("clear_thinking") for edit in objects(asked.get("edits")))
+
+
+def parse_message(raw: bytes) -> Message:
+    """One element of `messages`."""
+    message = loads(raw)
+    parts = _content(message.get("content"))
+    return Message(
+        role=_ROLES.get(str(message.get("role"))) or _asker(parts),
+        parts=parts,
+        digest=digest(message),
+        summary_marked=any(
+            (isinstance(part, Opaque) and part.kind == "compaction")
+            or (isinstance(part, Text) and is_summary(part.text))
+            for part in parts
+        ),
+    )
+
+
+def _asker(parts: Sequence[Part]) -> Role:
+    """`tool` where only results speak, with at most a client's reminders behind them; else `user`."""
+    if not any(isinstance(part, ToolResult) for part in parts):
+        return "user"
+    said = [part for part in parts if isinstance(part, Text) and not part.text.lstrip().startswith(_REMINDER)]
+    return "user" if said else "tool"
+
+
+def _content(content: object) -> tuple[Part, ...]:
+    if isinstance(content, str):
+        return (Text(text=content),) if content else ()
+    return tuple(_part(item) for item in content) if isinstance(content, list) else ()
+
+
+def _part(item: Any) -> Part:
+    """One content block; a shape that is not the documented one is carried unread."""
+    block = mapping(item)
+    kind = str(block.get("type"))
+    match kind:
+        case "text" if isinstance(block.get("text"), str):
+            return Text(text=block["text"])
+        case "thinking" if isinstance(block.get("thinking"), str):
+            return Reasoning(text=block["thinking"], signed=bool(block.get("signature")))
+        case "redacted_thinking":
+            return Reasoning(text="", signed=True)
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            arguments = dumps(block.get("input", {})).decode()
+            return ToolCall(call_id=str(block.get("id") or ""), name=str(block.get("name") or ""), arguments=arguments)
+        case "tool_result":
+            return _result(block)
+        case "image" | "document" | "search_result":
+            return _material(block)
+        case _ if kind.endswith("_tool_result"):
+            # A server tool's: encrypted content is bound to what the provider keeps.
+            text = "\n".join(_readable(block.get("content")))
+            name = kind.removesuffix("_tool_result")
+            return ToolResult(call_id=str(block.get("tool_use_id") or ""), name=name, text=text, fixed=True)
+        case _:
+            return Opaque(kind=kind, size_chars=len(dumps(item)))
+
+
+def _result(block: Mapping[str, Any]) -> ToolResult:
+    content = block.get("content")
+    parts = _content(content)
+    return ToolResult(
+        call_id=str(block.get("tool_use_id") or ""),
+        text="\n".join(part.text for part in parts if isinstance(part, Text)),
+        media=tuple(part for part in parts if isinstance(part, Media)),
+        is_error=block.get("is_error") is True,
+        fixed=not isinstance(content, str | list) or any(not isinstance(part, Text | Media) for part in parts),
+    )
+
+
+def _material(block: Mapping[str, Any]) -> Part:
+    """An image, a document or a search result, given inline, as text, as blocks, by URL or by file id."""
+    kind: Literal["image", "file"] = "image" if block.get("type") == "image" else "file"
+    source = mapping(block.get("source"))
+    inline = source.get("data")
+    written = block.get("content") if block.get("type") == "search_result" else source.get("content")
+    if source.get("type") == "text" and isinstance(inline, str):
+        return Text(text=inline)
+    if isinstance(written, str | list):
+        return Text(text="\n".join(part.text for part in _content(written) if isinstance(part, Text)))
+    if isinstance(inline, str):
+        return from_base64(kind, inline)
+    return Media(kind=kind, reference=str(source.get("url") or source.get("file_id") or "")[:256])
+
+
+def _readable(value: object) -> list[str]:
+    """All text in a server tool's result that is not encrypted or a mere label."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for item in value for text in _readable(item)]
+    if isinstance(value, dict):
+        items = [item for key, item in value.items() if key != "type" and not key.startswith("encrypted_")]
+        return [text for item in items for text in _readable(item)]
+    return []
