@@ -85,12 +85,11 @@ def _through(layers: list[_Layer], data: bytes) -> Iterator[bytes]:
 
 
 class _Zlib:
-    """gzip (several members in a row, as RFC 1952 allows) and deflate (zlib, or raw as some clients send it)."""
+    """What zlib reads; of gzip several members in a row, as RFC 1952 allows."""
 
     def __init__(self, wbits: int) -> None:
         self._wbits = wbits
         self._decoder = zlib.decompressobj(wbits)
-        self._started = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
@@ -112,15 +111,31 @@ class _Zlib:
 
     def _inflate(self, data: bytes) -> bytes:
         try:
-            piece = self._decoder.decompress(data, _PIECE_BYTES)
+            return self._decoder.decompress(data, _PIECE_BYTES)
         except zlib.error as error:
-            if self._started or self._wbits != _ZLIB:
-                raise Corrupt(str(error)) from error
-            self._wbits, self._started = _RAW, True
-            self._decoder = zlib.decompressobj(_RAW)
-            return self._inflate(data)
-        self._started = True
-        return piece
+            raise Corrupt(str(error)) from error
+
+
+class _Deflate:
+    """RFC 9110 section 8.4.1.2: the zlib format; but some clients always sent raw deflate. The first two bytes tell."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._inner: _Zlib | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            data = self._begun + data
+            if len(data) < 2:
+                self._begun = data
+                return
+            # RFC 1950 section 2.2: method 8 in the low four bits, and the pair is a multiple of 31.
+            is_zlib = data[0] & 15 == 8 and (data[0] * 256 + data[1]) % 31 == 0
+            self._inner = _Zlib(_ZLIB if is_zlib else _RAW)
+        yield from self._inner.feed(data)
+
+    def ended(self) -> bool:
+        return self._inner is not None and self._inner.ended()
 
 
 class _Brotli:
@@ -180,7 +195,7 @@ def _new_zstd() -> "zstandard.ZstdDecompressionObj":
 _LAYERS: dict[bytes, Callable[[], _Layer]] = {
     b"gzip": lambda: _Zlib(_GZIP),
     b"x-gzip": lambda: _Zlib(_GZIP),
-    b"deflate": lambda: _Zlib(_ZLIB),
+    b"deflate": _Deflate,
     b"br": _Brotli,
     b"zstd": _Zstd,
 }

@@ -65,17 +65,16 @@ def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
     return [header for header in headers if header[0] not in dropped]
 
 
-def to_client(headers: Iterable[tuple[bytes, bytes]], *, status: int, drop: Iterable[bytes] = ()) -> Headers:
-    """The upstream's headers as the client may see them, names in lower case.
+def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> Headers:
+    """The upstream's headers as the client may see them.
 
     Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
     length (204, 304). A header that no server could write again (control characters) is left out.
     """
-    lowered = [(name.lower(), value) for name, value in headers]
-    dropped = _HOP_BY_HOP | _listed_in_connection(lowered) | set(drop)
+    dropped = _HOP_BY_HOP | _listed_in_connection(headers) | set(drop)
     if status in (204, 304):
         dropped |= {b"content-length"}
-    kept = [header for header in lowered if header[0] not in dropped]
+    kept = [header for header in headers if header[0] not in dropped]
     joined = b"".join([value for _, value in kept])
     if len(joined.translate(None, _CONTROL)) != len(joined):
         kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]

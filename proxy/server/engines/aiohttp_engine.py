@@ -104,7 +104,7 @@ class _Response:
         self._protocol = connection.protocol if connection is not None else None
         self.status = response.status
         self.reason = response.reason or ""
-        self.headers: Headers = list(response.raw_headers)
+        self.headers: Headers = [(name.lower(), value) for name, value in response.raw_headers]
         self.complete = False
         self.error: UpstreamError | None = None
 

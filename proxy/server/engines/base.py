@@ -40,7 +40,7 @@ class UpstreamResponse(Protocol):
     status: int
     reason: str
     headers: Headers
-    """Raw, in order, duplicates kept; names in the case that the upstream used."""
+    """Raw, in order, duplicates kept; names in lower case."""
     complete: bool
     """True once the body has ended as its framing promised."""
     error: UpstreamError | None

@@ -112,7 +112,7 @@ class _Response:
         self._raw: AsyncIterator[bytes] = aiter(response.stream)  # type: ignore[arg-type]
         self.status = response.status_code
         self.reason = response.reason_phrase
-        self.headers: Headers = list(response.headers.raw)
+        self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
         self.complete = False
         self.error: UpstreamError | None = None
 

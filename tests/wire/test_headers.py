@@ -1,0 +1,119 @@
+import pytest
+
+from proxy.errors import BadRequest
+from proxy.wire.headers import check_request, content_length, first, to_client, to_upstream, wants_websocket
+
+
+def test_repeated_headers_stay_apart_and_in_order():
+    headers = [(b"anthropic-beta", b"a"), (b"x-multi", b"1"), (b"anthropic-beta", b"b"), (b"x-multi", b"2")]
+
+    assert to_upstream(headers) == headers
+    assert to_client(headers, status=200) == headers
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    ],
+)
+def test_hop_by_hop_headers_end_at_this_hop_both_ways(name):
+    headers = [(name, b"x"), (b"accept", b"*/*")]
+
+    assert to_upstream(headers) == [(b"accept", b"*/*")]
+    assert to_client(headers, status=200) == [(b"accept", b"*/*")]
+
+
+def test_headers_named_in_connection_end_at_this_hop():
+    headers = [
+        (b"connection", b"close, X-Private"),
+        (b"x-private", b"1"),
+        (b"connection", b"x-other"),
+        (b"x-other", b"2"),
+    ]
+
+    assert to_upstream(headers) == []
+    assert to_client(headers, status=200) == []
+
+
+@pytest.mark.parametrize(
+    "name", [b"host", b"content-length", b"expect", b"x-context-mode", b"x-context-session", b"x-proxy-key"]
+)
+def test_what_is_rebuilt_or_meant_for_us_does_not_go_upstream(name):
+    assert to_upstream([(name, b"1"), (b"authorization", b"Bearer k")]) == [(b"authorization", b"Bearer k")]
+
+
+def test_caller_may_drop_more_headers():
+    headers = [(b"content-encoding", b"gzip"), (b"accept", b"*/*")]
+
+    assert to_upstream(headers, drop=(b"content-encoding",)) == [(b"accept", b"*/*")]
+    assert to_client(headers, status=200, drop=(b"accept",)) == [(b"content-encoding", b"gzip")]
+
+
+def test_content_length_of_an_answer_stays_unless_there_is_no_body():
+    headers = [(b"content-length", b"5")]
+
+    assert to_client(headers, status=200) == [(b"content-length", b"5")]
+    assert to_client(headers, status=204) == []
+    assert to_client(headers, status=304) == []
+
+
+def test_answer_header_that_cannot_be_written_again_is_left_out():
+    headers = [(b"x-good", b"tab\tand caf\xc3\xa9"), (b"x-bad", b"bell\x07")]
+
+    assert to_client(headers, status=200) == [(b"x-good", b"tab\tand caf\xc3\xa9")]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")],
+        [(b"content-length", b"5"), (b"content-length", b"6")],
+        [(b"content-length", b"+5")],
+        [(b"content-length", b"5, 5")],
+        [(b"transfer-encoding", b"chunked"), (b"transfer-encoding", b"identity")],
+        [(b"transfer-encoding", b"gzip, chunked")],
+        [(b"host", b"a"), (b"host", b"b")],
+        # A folded line (RFC 9112 section 5.2) and what hides behind one.
+        [(b"x-a", b"1\r\n folded")],
+        [(b"x-a", b"1\nx-b: 2")],
+        [(b"x-a", b"\x00")],
+    ],
+)
+def test_framing_that_two_readers_could_read_differently_is_refused(headers):
+    with pytest.raises(BadRequest):
+        check_request(headers)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"x-upstream-base-url", b"x-upstream-host", b"x-openai-base-url", b"x-target-baseurl", b"x-portkey-custom-host"],
+)
+def test_header_naming_an_address_is_refused(name):
+    with pytest.raises(BadRequest, match="cannot choose an upstream"):
+        check_request([(name, b"http://169.254.169.254/")])
+
+
+def test_ordinary_headers_pass_the_check():
+    check_request([(b"host", b"h"), (b"content-length", b"5"), (b"x-stainless-os", b"Linux"), (b"x-title", b"t")])
+    check_request([(b"transfer-encoding", b"Chunked")])
+    # Equal duplicates have one meaning (RFC 9110 section 8.6).
+    check_request([(b"content-length", b"5"), (b"content-length", b"5")])
+
+    assert content_length([(b"content-length", b"5")]) == 5
+    assert content_length([]) is None
+    assert first([(b"a", b"1"), (b"a", b"2")], b"a") == b"1"
+
+
+def test_only_websocket_upgrades_count_as_such():
+    assert wants_websocket([(b"connection", b"Upgrade"), (b"upgrade", b"WebSocket")])
+    assert not wants_websocket([(b"connection", b"Upgrade, HTTP2-Settings"), (b"upgrade", b"h2c")])
+    assert not wants_websocket([])
