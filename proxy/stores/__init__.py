@@ -45,8 +45,22 @@ def _sqlite(url: str, ttl_s: float, clock: Clock) -> Ledger:
     return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock)
 
 
+def _redis(url: str, ttl_s: float, clock: Clock) -> Ledger:
+    # Imported here: redis-py takes a tenth of a second and 10 MB, which only those who use it should pay.
+    from proxy.stores.redis import RedisStore  # noqa: PLC0415
+    from proxy.stores.redis_url import read_redis_url  # noqa: PLC0415
+
+    return RedisStore(read_redis_url(url), ttl_s=ttl_s, clock=clock)
+
+
 OPENERS: dict[str, Opener] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "redis": _redis,
+    "rediss": _redis,
+    "redis+sentinel": _redis,
+    "rediss+sentinel": _redis,
+    "redis+cluster": _redis,
+    "rediss+cluster": _redis,
 }
 """One row per store, by the URL's scheme."""

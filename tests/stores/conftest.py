@@ -1,13 +1,11 @@
 """Builders with defaults, a clock that tests set, and the stores that the contract runs over."""
 
-import itertools
-from collections.abc import Callable
-
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace
 from proxy.ledger.records import Anchor, Reply, Turn
 from proxy.tokens.usage import Usage
+from tests.stores.servers import BINARY, RedisCluster, RedisServer, Sentinels
 
 TTL_S = 3600.0
 
@@ -89,9 +87,39 @@ def a_plan(*texts):
     )
 
 
+def _without_binary():
+    if BINARY is None:
+        pytest.skip("no redis-server on this machine: install it to test the redis store")
+
+
+@pytest.fixture(scope="session")
+def shared_redis(tmp_path_factory):
+    """One server for all tests that only read and write; emptied by the test that uses it."""
+    _without_binary()
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server.start()
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory):
+    _without_binary()
+    cluster = RedisCluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster.start()
+    cluster.kill()
+
+
+@pytest.fixture(scope="session")
+def shared_sentinel(tmp_path_factory, shared_redis):
+    sentinel = Sentinels(tmp_path_factory.mktemp("sentinel"), shared_redis)
+    yield sentinel.start()
+    sentinel.kill()
+
+
 @pytest.fixture
-def names():
-    """Fresh names, so that tests on one shared server never meet."""
-    counter = itertools.count()
-    make: Callable[[], str] = lambda: f"n{next(counter)}"
-    return make
+def own_redis(tmp_path):
+    """A server that the test may freeze and kill."""
+    _without_binary()
+    server = RedisServer(tmp_path / "redis").start()
+    yield server
+    server.kill()

@@ -1,0 +1,297 @@
+"""The ledger on Redis: one state for replicas behind any load balancer.
+
+Keys, all with an expiry, all under the schema's version, so that programs of two schemas run side by side during an
+upgrade and each sees only its own:
+
+    pp1:a:<16 bytes>   an anchor          pp1:p:<16 bytes>   a plan, by its content
+    pp1:t:<session>    hash: a session's rows, field = start and turn number, at most `most_rows`
+    pp1:s              sorted set: sessions by the start of their newest call, at most `most_sessions`
+    pp1:l:<name>       a learned value
+
+The server's clock ends a key's life, so replicas whose clocks differ agree. Only a session's rows carry the Unix time of
+their end in front, by the writer's clock, since they live in one key. The
+number of anchors follows from calls within the ttl (about 500 bytes each); where that is too much, let the server
+evict (`maxmemory-policy volatile-lru`): a lost anchor costs an estimate, not a call.
+"""
+
+import asyncio
+import contextlib
+import struct
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from proxy.conversation.edit import EMPTY_PLAN, Plan
+from proxy.errors import StoreError
+from proxy.ledger.records import Anchor, Turn
+from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.stores.codec import pack, pack_plan, unpack_anchor, unpack_plan, unpack_turn
+from proxy.stores.memory import MIB, plan_bytes
+from proxy.stores.redis_url import RedisTarget
+from proxy.stores.shelf import Shelf
+from proxy.stores.turnlog import key_of, summarise
+
+PREFIX = b"pp1:"
+"""1 is the schema: a change that older programs cannot read gets the next number."""
+_ANCHOR, _PLAN, _ROWS, _SESSIONS, _LEARNED = (PREFIX + name for name in (b"a:", b"p:", b"t:", b"s", b"l:"))
+
+_END = struct.Struct(">d")
+_FIELD = struct.Struct(">dq")
+_OFF_LOOP_BYTES = 128 * 1024
+"""Plans above this are packed and unpacked on a thread: they would take the loop for more than a millisecond."""
+_AT_ONCE = 16
+"""Calls that talk to Redis at the same time; more wait their turn, so that a burst opens no thousand connections."""
+_SESSIONS_AT_ONCE = 8
+_REPORT_TIMEOUT_S = 3.0
+_TRIM_EVERY = 64
+_ROWS_COUNT = 1
+"""Place of the session's number of rows among the answers to `settle`."""
+
+
+class RedisStore:
+    """Fulfils `Ledger`; connects at the first call. A call is over within the target's `timeout_s`, then StoreError."""
+
+    def __init__(
+        self,
+        target: RedisTarget,
+        *,
+        ttl_s: float,
+        clock: Callable[[], float],
+        most_rows: int = 2000,
+        most_sessions: int = 5000,
+    ) -> None:
+        self._target = target
+        self._ttl_s = ttl_s
+        self._ttl_ms = max(1, int(ttl_s * 1000))
+        self._clock = clock
+        self._timeout_s = target.timeout_s
+        self._most_rows = most_rows
+        self._most_sessions = most_sessions
+        self._client, self._sentinels = _client(target)
+        self._turnstile = asyncio.Semaphore(_AT_ONCE)
+        self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=24 * MIB, ttl_s=ttl_s, clock=clock)
+        self._lines: Shelf[str, tuple[tuple[float, int], SessionSummary]] = Shelf(
+            most=most_sessions, room_bytes=most_sessions, ttl_s=ttl_s, clock=clock
+        )
+        self._settled = 0
+        self._stuck_at = 0.0
+
+    async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
+        """See Ledger: one MGET; on Cluster one per slot, all at once."""
+        if not keys:
+            return []
+        names = [_ANCHOR + key for key in keys]
+        async with self._asking("anchors"):
+            if self._target.kind == "cluster":
+                values = await self._client.mget_nonatomic(names)
+            else:
+                values = await self._client.mget(names)
+        return [None if value is None else unpack_anchor(value) for value in values]
+
+    async def plan(self, plan_id: bytes) -> Plan | None:
+        """See Ledger; the empty id is the empty plan."""
+        if not plan_id:
+            return EMPTY_PLAN
+        plan = self._plans.get(plan_id)
+        if plan is not None:
+            return plan
+        async with self._asking("plan"):
+            packed = await self._client.get(_PLAN + plan_id)
+        if packed is None:
+            return None
+        large = len(packed) > _OFF_LOOP_BYTES
+        plan = await asyncio.to_thread(unpack_plan, packed) if large else unpack_plan(packed)
+        if plan is not None:
+            self._plans.put(plan_id, plan, plan_bytes(plan))
+        return plan
+
+    async def decide(self, anchor: Anchor, plan: Plan) -> None:
+        """See Ledger: one round trip."""
+        pipeline = self._client.pipeline(transaction=False)
+        if anchor.plan_id:
+            size_bytes = plan_bytes(plan)
+            packed = await asyncio.to_thread(pack_plan, plan) if size_bytes > _OFF_LOOP_BYTES else pack_plan(plan)
+            pipeline.set(_PLAN + anchor.plan_id, packed, px=self._ttl_ms)
+            self._plans.put(anchor.plan_id, plan, size_bytes)
+        pipeline.set(_ANCHOR + anchor.key, pack(anchor), px=self._ttl_ms)
+        async with self._asking("decide"):
+            await pipeline.execute()
+
+    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+        """See Ledger: one round trip, now and then a second one that removes what is too much."""
+        pipeline = self._client.pipeline(transaction=False)
+        self._put_row(pipeline, turn)
+        if anchor is not None:
+            pipeline.set(_ANCHOR + anchor.key, pack(anchor), px=self._ttl_ms)
+            if anchor.plan_id:
+                pipeline.pexpire(_PLAN + anchor.plan_id, self._ttl_ms)
+                self._plans.renew(anchor.plan_id)
+        async with self._asking("settle"):
+            rows = (await pipeline.execute())[_ROWS_COUNT]
+            if rows > self._most_rows:
+                await self._remove_oldest(turn.session, rows)
+
+    async def turns(self, query: TurnQuery) -> list[Turn]:
+        """See Ledger. Reads whole sessions, newest first, until no older one can hold a row that is asked for."""
+        if query.limit <= 0:
+            return []
+        sessions = [(query.session, float("inf"))] if query.session else await self._newest_sessions(-1)
+        found: list[Turn] = []
+        for start in range(0, len(sessions), _SESSIONS_AT_ONCE):
+            some = sessions[start : start + _SESSIONS_AT_ONCE]
+            newest_left = some[0][1]
+            if newest_left < query.since or (len(found) == query.limit and newest_left < found[-1].at):
+                break
+            for rows in (await self._rows([session for session, _ in some])).values():
+                found += [row for row, _ in rows if _asked_for(row, query)]
+            found = sorted(found, key=key_of, reverse=True)[: query.limit]
+        return found
+
+    async def sessions(self, limit: int) -> list[SessionSummary]:
+        """See Ledger. A session is summed anew only when it has a new row."""
+        if limit <= 0:
+            return []
+        newest = await self._newest_sessions(limit - 1)
+        pipeline = self._client.pipeline(transaction=False)
+        for session, _ in newest:
+            pipeline.hlen(_rows_key(session))
+        async with self._asking("sessions", _REPORT_TIMEOUT_S):
+            counts = await pipeline.execute() if newest else []
+        states = {session: (last_at, count) for (session, last_at), count in zip(newest, counts, strict=True)}
+        known = {session: self._lines.get(session) for session in states}
+        stale = [session for session, line in known.items() if line is None or line[0] != states[session]]
+        for start in range(0, len(stale), _SESSIONS_AT_ONCE):
+            for session, rows in (await self._rows(stale[start : start + _SESSIONS_AT_ONCE])).items():
+                self._sum(session, states[session], rows)
+        lines = [self._lines.get(session) for session in states]
+        return [line[1] for line in lines if line is not None]
+
+    async def learned(self, name: str) -> bytes | None:
+        """See Ledger."""
+        async with self._asking("learned"):
+            value: bytes | None = await self._client.get(_LEARNED + name.encode())
+        return value
+
+    async def learn(self, name: str, value: bytes) -> None:
+        """See Ledger."""
+        async with self._asking("learn"):
+            await self._client.set(_LEARNED + name.encode(), value, px=self._ttl_ms)
+
+    async def close(self) -> None:
+        """Let the connections go; nothing is pending."""
+        for client in (self._client, *self._sentinels):
+            with contextlib.suppress(RedisError, OSError, TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    await client.aclose()
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, what: str, timeout_s: float | None = None) -> AsyncIterator[None]:
+        """Bounds the time and turns every failure into a StoreError without any value that was sent."""
+        came_at = time.monotonic()
+        try:
+            async with self._turnstile:
+                if self._stuck_at >= came_at:
+                    # Whoever waited here while another ran into the limit would only run into it too.
+                    raise StoreError(f"redis store: no answer to calls before this {what}")
+                async with asyncio.timeout(timeout_s or self._timeout_s):
+                    yield
+        except TimeoutError as error:
+            self._stuck_at = time.monotonic()
+            raise StoreError(f"redis store: no answer to {what} within {timeout_s or self._timeout_s} s") from error
+        except (RedisError, OSError) as error:
+            # The server's texts repeat arguments of the command; the class and its first word say enough.
+            word = str(error).partition(" ")[0]
+            code = f" {word}" if word.isupper() and word.isalpha() else ""
+            raise StoreError(f"redis store: {what} failed: {type(error).__name__}{code}") from error
+
+    def _put_row(self, pipeline: Any, turn: Turn) -> None:
+        name, packed = _rows_key(turn.session), pack(turn)
+        pipeline.hset(name, _FIELD.pack(turn.at, turn.turn), _END.pack(self._clock() + self._ttl_s) + packed)
+        pipeline.hlen(name)
+        pipeline.pexpire(name, self._ttl_ms)
+        pipeline.zadd(_SESSIONS, {turn.session: turn.at}, gt=True)
+        pipeline.pexpire(_SESSIONS, self._ttl_ms)
+        self._settled += 1
+        if self._settled % _TRIM_EVERY == 0:
+            pipeline.zremrangebyrank(_SESSIONS, 0, -self._most_sessions - 1)
+
+    async def _remove_oldest(self, session: str, rows: int) -> None:
+        """Bring a session back under its bound, with a sixteenth to spare so that this stays rare."""
+        name = _rows_key(session)
+        fields = sorted(await self._client.hkeys(name), key=_FIELD.unpack)
+        over = fields[: max(0, rows - self._most_rows + self._most_rows // 16)]
+        if over:
+            await self._client.hdel(name, *over)
+
+    async def _newest_sessions(self, last: int) -> list[tuple[str, float]]:
+        async with self._asking("sessions", _REPORT_TIMEOUT_S):
+            pairs = await self._client.zrevrange(_SESSIONS, 0, last, withscores=True)
+        return [(session.decode(), at) for session, at in pairs]
+
+    async def _rows(self, sessions: list[str]) -> dict[str, list[tuple[Turn, float]]]:
+        """The living rows of these sessions, each with the Unix time of its end; unpacked off the event loop."""
+        pipeline = self._client.pipeline(transaction=False)
+        for session in sessions:
+            pipeline.hgetall(_rows_key(session))
+        async with self._asking("rows", _REPORT_TIMEOUT_S):
+            answers = await pipeline.execute()
+        now = self._clock()
+        return await asyncio.to_thread(
+            lambda: {session: _living(answer.values(), now) for session, answer in zip(sessions, answers, strict=True)}
+        )
+
+    def _sum(self, session: str, state: tuple[float, int], rows: list[tuple[Turn, float]]) -> None:
+        line = summarise(session, (row for row, _ in rows))
+        if line is None:
+            self._lines.drop(session)
+        else:
+            # True until its first row's life is over.
+            self._lines.put(session, (state, line), 1, min(end for _, end in rows))
+
+
+def _rows_key(session: str) -> bytes:
+    return _ROWS + session.encode("utf-8", "surrogatepass")
+
+
+def _living(values: Iterable[bytes], now: float) -> list[tuple[Turn, float]]:
+    dated = (
+        (unpack_turn(value[_END.size :]), _END.unpack_from(value)[0]) for value in values if len(value) > _END.size
+    )
+    return [(row, end) for row, end in dated if row is not None and end > now]
+
+
+def _asked_for(row: Turn, query: TurnQuery) -> bool:
+    return row.at >= query.since and (query.before is None or row.at < query.before)
+
+
+def _client(target: RedisTarget) -> tuple[Any, list[Any]]:
+    """The redis-py client, and those of the sentinels that it asks; they make no connection yet."""
+    common: dict[str, Any] = {
+        "username": target.username,
+        "password": target.password,
+        "socket_timeout": target.timeout_s,
+        "socket_connect_timeout": target.timeout_s,
+        # Once more and at once: a pooled connection that the server has closed shows only when it is used.
+        "retry": Retry(NoBackoff(), 1),
+    }
+    if target.tls:
+        common |= {"ssl": True, **{name: value for name, value in target.options.items() if name.startswith("ssl_")}}
+    if target.kind == "cluster":
+        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in target.hosts], **common), []
+    if target.kind == "sentinel":
+        login = {
+            "username": target.options.get("sentinel_username"),
+            "password": target.options.get("sentinel_password"),
+        }
+        sentinel = Sentinel(  # type: ignore[no-untyped-call]  # redis-py leaves this one untyped
+            list(target.hosts), sentinel_kwargs={**common, **login}, db=target.db, **common
+        )
+        return sentinel.master_for(target.service), sentinel.sentinels
+    host, port = target.hosts[0]
+    return Redis(host=host, port=port, db=target.db, **common), []
