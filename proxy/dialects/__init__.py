@@ -5,10 +5,20 @@ DIALECTS is the one table: how a request's path ends → which dialect reads it.
 
 import re
 
+from proxy.dialects.anthropic_messages import AnthropicMessages
 from proxy.dialects.base import Dialect
 from proxy.dialects.openai_chat import OpenAIChat
+from proxy.dialects.openai_responses import OpenAIResponses
 
-DIALECTS: tuple[tuple[re.Pattern[str], Dialect], ...] = ((re.compile(r"/chat/completions$"), OpenAIChat()),)
+DIALECTS: tuple[tuple[re.Pattern[str], Dialect], ...] = (
+    (re.compile(r"/chat/completions$"), OpenAIChat()),
+    (re.compile(r"/responses(/input_tokens)?$"), OpenAIResponses()),
+    # Vertex serves the same bodies under …/models/MODEL:rawPredict, streamRawPredict and count-tokens:rawPredict.
+    (
+        re.compile(r"/v1/messages(/count_tokens)?$|/publishers/anthropic/models/[^/]+:(r|streamR)awPredict$"),
+        AnthropicMessages(),
+    ),
+)
 
 
 def dialect_for(path: str) -> Dialect | None:

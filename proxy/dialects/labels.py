@@ -17,6 +17,7 @@ _HEADERS = (
     "x-claude-code-session-id",
     "session-id",
     "session_id",
+    "thread-id",
     "x-session-id",
     "x-opencode-session",
     "x-session-affinity",
@@ -28,6 +29,10 @@ _HEADERS = (
     "x-openwebui-chat-id",
     "x-litellm-session-id",
     "x-grok-conv-id",
+    "x-mux-workspace-id",
+    "x-coder-chat-id",
+    "x-affinity",
+    "vscode-sessionid",
 )
 _FIELDS = ("session_id", "sessionId", "prompt_cache_key")
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,512}")
@@ -43,6 +48,8 @@ def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
     if isinstance(metadata, dict):
         candidates += [_claude_code(metadata.get("user_id")), metadata.get("session_id"), metadata.get("sessionId")]
     candidates += [fields.get(name) for name in _FIELDS]
+    conversation = fields.get("conversation")
+    candidates.append(conversation.get("id") if isinstance(conversation, dict) else conversation)
     for candidate in candidates:
         if isinstance(candidate, str) and _PRINTABLE.fullmatch(candidate):
             return candidate

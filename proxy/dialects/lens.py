@@ -30,7 +30,7 @@ def apply_plan(
     dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Iterable[Splice] = ()
 ) -> Applied:
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
-    index = {key: number for number, key in enumerate(keys)} if plan.edits else {}
+    index = {key: number for number, key in enumerate(keys)} if plan.edits and view.editable else {}
     standing = tuple(edit for edit in plan.edits if stands(edit, index))
     changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
     hidden: set[int] = set()

@@ -16,6 +16,7 @@ from tests.dialects.recordings import cut, expected, named, numbers, observe, re
 
 PATHS = {
     "openai_chat": lambda _: "/v1/chat/completions",
+    "openai_responses": lambda row: "/v1/responses" + ("/input_tokens" if row["api"].endswith("tokens") else ""),
     "anthropic_messages": lambda row: "/v1/messages" + ("/count_tokens" if row["api"].endswith("tokens") else ""),
 }
 ROWS = [

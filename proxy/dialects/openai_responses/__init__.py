@@ -1,0 +1,58 @@
+"""OpenAI Responses and those who speak it: Azure, xAI, DeepSeek, Bedrock, LM Studio (API reference, 2026-11)."""
+
+from collections.abc import Mapping
+
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.openai_responses.rewrite import replace_output
+from proxy.dialects.openai_responses.stream import ResponsesAnswer, ResponsesStream
+from proxy.dialects.openai_responses.view import NAME, view_body
+from proxy.dialects.refusals import refusal_of
+from proxy.wire.body import dumps
+
+
+class OpenAIResponses:
+    """`POST …/responses` and `POST …/responses/input_tokens`."""
+
+    name = NAME
+
+    def is_count(self, path: str) -> bool:
+        """`…/responses/input_tokens` takes the same body and answers `{"input_tokens": n}`."""
+        return path.endswith("/responses/input_tokens")
+
+    def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+        """Read a request."""
+        return view_body(headers, body, recall)
+
+    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+        """Put new text into an output item; it has exactly one result, part 0."""
+        return replace_output(message, texts[0])
+
+    def strip_reasoning(self, message: bytes) -> bytes:
+        """Unchanged: reasoning is an item of its own here, and one without it would be empty."""
+        return message
+
+    def user_message(self, text: str) -> bytes:
+        """A message item with one `input_text`, the form that every server takes."""
+        content = [{"type": "input_text", "text": text}]
+        return dumps({"type": "message", "role": "user", "content": content})
+
+    def ask_usage(self, view: View) -> tuple[Splice, ...]:
+        """Nothing: usage always comes, and `stream_options.include_usage` is refused here."""
+        return ()
+
+    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+        """Reads response objects and `response.*` events."""
+        return ResponsesStream(keep_text=keep_text) if stream else ResponsesAnswer(keep_text=keep_text)
+
+    def is_usage_only(self, event_data: bytes) -> bool:
+        """Never: we ask for nothing."""
+        return False
+
+    def refusal(self, status: int, body: bytes) -> Refusal | None:
+        """Overflow, or reasoning that is missing or altered."""
+        return refusal_of(status, body)
+
+    def error_body(self, status: int, kind: str, message: str) -> bytes:
+        """`{"error": {...}}` as OpenAI's SDKs read it."""
+        return dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})

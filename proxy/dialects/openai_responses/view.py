@@ -1,0 +1,75 @@
+"""Responses: from the bytes of a request to a conversation.
+
+`instructions` is the system text; `input` is one string or a list of items. Each item is one message and is parsed
+once per process. A plain string is one user message that cannot be edited, since it is no element of a list.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import View
+from proxy.dialects.fields import mapping, parse_tools, small_values, whole
+from proxy.dialects.labels import label_of
+from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
+from proxy.dialects.utility import is_utility
+from proxy.wire.body import NotPlain, Span, array_spans, object_spans
+
+NAME = "openai_responses"
+
+_LARGE = ("input", "tools", "instructions")
+
+
+def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+    """The view of a request; None when the body is not one."""
+    try:
+        fields = object_spans(body)
+        first = body[fields["input"][0] : fields["input"][0] + 1]
+        if first not in (b"[", b'"'):
+            return None
+        is_list = first == b"["
+        spans = array_spans(body, *fields["input"]) if is_list else [fields["input"]]
+        messages = _items(body, spans, recall) if is_list else _text("user", body, fields["input"], recall)
+        system = _text("system", body, fields["instructions"], recall) if "instructions" in fields else []
+        tools = recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
+        small = small_values(body, fields, _LARGE)
+    except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    lead = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
+    conversation = Conversation(
+        dialect=NAME,
+        model=str(small.get("model") or ""),
+        system=(*system, *messages[:lead]),
+        tools=tools,
+        messages=tuple(messages[lead:]),
+        stream=small.get("stream") is True,
+        max_output=whole(small.get("max_output_tokens")),
+        session_label=label_of(headers, small),
+        server_history=_server_history(small),
+        server_edits=small.get("truncation") == "auto" or bool(small.get("context_management")),
+        utility=_is_trigger(messages) or is_utility((*system, *messages), tools),
+    )
+    return View(body=body, conversation=conversation, spans=tuple(spans[lead:]), fields=fields, editable=is_list)
+
+
+def _items(body: bytes, spans: list[Span], recall: Recall) -> list[Message]:
+    return [recall.get(NAME, body[start:end], parse_item) for start, end in spans]
+
+
+def _text(role: str, body: bytes, span: Span, recall: Recall) -> list[Message]:
+    raw = body[slice(*span)]
+    return [] if raw == b"null" else [recall.get(f"{NAME} {role}", raw, lambda text: parse_text(role, text))]
+
+
+def _server_history(small: Mapping[str, Any]) -> str:
+    """The id under which the provider holds what came before; the two ways exclude each other."""
+    conversation = small.get("conversation")
+    held = small.get("previous_response_id") or mapping(conversation).get("id") or conversation
+    return held if isinstance(held, str) else ""
+
+
+def _is_trigger(messages: list[Message]) -> bool:
+    """Whether the client asks the provider to compact: a last item of its own kind."""
+    last = messages[-1].parts if messages else ()
+    return any(isinstance(part, Opaque) and part.kind == TRIGGER for part in last)
