@@ -1,0 +1,22 @@
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY config config
+COPY proxy proxy
+RUN python -m venv /opt/pruning-proxy && /opt/pruning-proxy/bin/pip install --no-cache-dir .
+
+FROM python:3.11-slim
+COPY --from=build /opt/pruning-proxy /opt/pruning-proxy
+RUN useradd --system --create-home --home-dir /var/lib/pruning-proxy proxy
+USER proxy
+WORKDIR /var/lib/pruning-proxy
+VOLUME /var/lib/pruning-proxy
+# Inside a container, loopback is nobody's: listen on every address and publish the port on 127.0.0.1 only.
+ENV PATH=/opt/pruning-proxy/bin:$PATH \
+    PRUNING_PROXY__SERVER__HOST=0.0.0.0 \
+    PRUNING_PROXY__STORE__URL=sqlite:////var/lib/pruning-proxy/state.db
+EXPOSE 8787
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('PRUNING_PROXY__SERVER__PORT', '8787') + '/healthz', timeout=2)"]
+ENTRYPOINT ["pruning-proxy"]
+CMD ["serve"]

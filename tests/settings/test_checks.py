@@ -1,0 +1,130 @@
+from pathlib import Path
+
+import pytest
+
+from proxy.errors import SettingsError
+from proxy.settings.checks import base_url, checked
+from proxy.settings.values import UPSTREAMS, Prune, Server, Settings, Store, Upstream
+
+
+def refused(settings, written=()):
+    with pytest.raises(SettingsError) as caught:
+        checked(settings, dict.fromkeys(written, "test"))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def with_upstream(**values):
+    return Settings(upstreams={"mine": Upstream(**{"base_url": "https://h", **values})})
+
+
+def test_the_defaults_are_right():
+    assert checked(Settings(), {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://api.openai.com", "https://api.openai.com"),
+        ("https://api.openai.com/", "https://api.openai.com"),
+        # A version written with it would come twice: clients bring it in their path.
+        ("https://api.openai.com/v1", "https://api.openai.com"),
+        ("https://api.openai.com/v1/", "https://api.openai.com"),
+        ("https://g.example/v1beta", "https://g.example"),
+        ("https://openrouter.ai/api/v1", "https://openrouter.ai/api"),
+        ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
+        ("http://[::1]:8000/up", "http://[::1]:8000/up"),
+        ("https://h/v10", "https://h/v10"),
+    ],
+)
+def test_a_base_url_is_what_stands_before_the_version(url, expected):
+    assert base_url("upstreams.x.base_url", url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "openai",
+        "ftp://h",
+        "https://",
+        "https://h:0",
+        "https://h:port",
+        "https://h/?key=a",
+        "https://h/#a",
+        "https://a b/",
+    ],
+)
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(SettingsError, match=r"upstreams\.x\.base_url: expected an address"):
+        base_url("upstreams.x.base_url", url)
+
+
+@pytest.mark.parametrize("url", ["https://user:pass-word@h", "https://h/?key=pass-word"])
+def test_credentials_in_an_address_are_refused_and_not_repeated(url):
+    with pytest.raises(SettingsError) as caught:
+        base_url("upstreams.x.base_url", url)
+
+    assert "pass-word" not in str(caught.value)
+
+
+def test_an_own_key_wants_proxy_keys_beside_it():
+    """Otherwise whoever reaches the port would spend it."""
+    text = refused(with_upstream(api_key="sk-1"))
+
+    assert text.startswith("upstreams.mine.api_key: expected server.require_keys beside it")
+    assert checked(Settings(server=Server(require_keys=("k",)), upstreams=with_upstream(api_key="sk-1").upstreams), {})
+
+
+def test_a_written_upstream_needs_an_address():
+    settings = Settings(upstreams=UPSTREAMS)
+
+    assert "upstreams.azure.base_url" in refused(settings, [("upstreams", "azure", "timeout_s")])
+    assert checked(settings, {}).upstreams["azure"].base_url == ""
+
+
+def test_an_upstream_name_must_fit_into_a_path():
+    assert "expected a name of letters" in refused(Settings(upstreams={"a/b": Upstream(base_url="https://h")}))
+
+
+def test_a_ca_file_must_be_there(tmp_path):
+    authorities = tmp_path / "ca.pem"
+    authorities.write_text("")
+
+    assert "ca_file: expected a PEM file" in refused(with_upstream(ca_file=str(tmp_path / "none.pem")))
+    assert checked(with_upstream(ca_file=str(authorities)), {}).upstreams["mine"].ca_file == str(authorities)
+
+
+def test_a_ca_file_may_stand_under_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "ca.pem").write_text("")
+
+    assert checked(with_upstream(ca_file="~/ca.pem"), {}).upstreams["mine"].ca_file == str(Path(tmp_path, "ca.pem"))
+
+
+@pytest.mark.parametrize("keys", [("a", "a"), ("n=a", "n=b"), ("n=a", "m=a")])
+def test_each_proxy_key_stands_once(keys):
+    assert "may stand there once" in refused(Settings(server=Server(require_keys=keys)))
+
+
+def test_a_proxy_key_is_not_empty():
+    """An empty key would let everybody in."""
+    assert "got an empty entry" in refused(Settings(server=Server(require_keys=("",))))
+
+
+@pytest.mark.parametrize("url", ["", "state.db", "postgres://user:pass-word@h", "redis:pass-word"])
+def test_a_store_url_has_a_known_scheme(url):
+    text = refused(Settings(store=Store(url=url)))
+
+    assert text.startswith("store.url: expected sqlite:///PATH")
+    assert "pass-word" not in text
+
+
+def test_workers_cannot_share_a_memory():
+    store = Store(url="memory://")
+
+    assert "workers cannot share memory://" in refused(Settings(server=Server(workers=2), store=store))
+    assert checked(Settings(store=store), {}).store.url == "memory://"
+
+
+def test_release_below_engage():
+    assert "prune.release" in refused(Settings(prune=Prune(engage=0.5, release=0.5)))

@@ -1,0 +1,91 @@
+"""README and configuration file say what the program does: each setting, command, flag and upstream stands there."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import COMMANDS, _parser
+from proxy.settings.load import load, setting_names
+from proxy.settings.values import PRESETS, UPSTREAMS, Settings
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+CONFIG = (ROOT / "config" / "pruning-proxy.toml").read_text("utf-8")
+CLEAN = {"HOME": "/nowhere"}
+
+
+def test_the_configuration_file_changes_nothing_as_it_stands():
+    assert load(ROOT / "config" / "pruning-proxy.toml", environ=CLEAN) == load(environ=CLEAN)
+
+
+def test_the_values_in_the_configuration_file_are_the_defaults(tmp_path):
+    """Settings are lines like `#port = 8787`; prose has a space behind its mark."""
+    path = tmp_path / "all.toml"
+    path.write_text(re.sub(r"^#(?=[a-z])", "", CONFIG, flags=re.MULTILINE))
+
+    assert load(path, environ=CLEAN) == load(environ=CLEAN)
+    assert path.read_text().count("\n") == CONFIG.count("\n")
+
+
+def test_the_configuration_file_has_each_setting():
+    present = set()
+    section = ""
+    for line in CONFIG.splitlines():
+        if header := re.match(r"(?:# )?\[([a-z]+)", line):
+            section = f"{header[1]}."
+        elif key := re.match(r"(?:#|# )([a-z_]+) = ", line):
+            present.add(section + key[1])
+    wanted = {re.sub(r"\.(NAME|PATTERN)\.", ".", name) for name in setting_names()}
+
+    assert present == wanted
+
+
+@pytest.mark.parametrize("name", setting_names())
+def test_the_readme_has_each_setting_with_its_default(name):
+    row = re.search(rf"^\| `{re.escape(name)}` \| (.*?) \| .+ \|$", README, re.MULTILINE)
+
+    assert row, f"README: no row for {name}"
+    section, _, key = name.partition(".")
+    if section not in ("upstreams", "models") and key != "protected_tools":
+        part = getattr(Settings(), section)
+        assert row[1] == f"`{json.dumps(getattr(part, key) if key else part)}`"
+
+
+def test_the_readme_has_no_setting_that_is_none():
+    assert set(re.findall(r"^\| `([a-zA-Z_.]+)` \|", settings_table(), re.MULTILINE)) == set(setting_names())
+
+
+def settings_table():
+    return README.partition("## Configuration")[2].partition("\n## ")[0]
+
+
+def test_the_readme_tells_what_bold_presets():
+    for section, keys in PRESETS["bold"].items():
+        for key, value in keys.items():
+            assert f"`{section}.{key} = {json.dumps(value)}`" in README
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_both_name_each_built_in_upstream(name):
+    assert re.search(rf"\b{name}\b", README)
+    assert re.search(rf"\b{name}\b", CONFIG)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in COMMANDS])
+def test_the_readme_has_each_command(name):
+    assert f"`pruning-proxy {name}" in README
+
+
+def test_the_readme_has_each_flag():
+    (subparsers,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    flags = {flag for command in subparsers.choices.values() for flag in command._option_string_actions}
+
+    assert {flag for flag in flags if flag not in README} <= {"-h", "--help"}
+
+
+def test_the_one_test_command_is_named():
+    assert "`tests/run` is the one test command" in README
+    assert "tests/run" in (ROOT / ".ci" / "run").read_text()
