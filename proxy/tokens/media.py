@@ -5,7 +5,8 @@ The published rules, checked against recorded usage (50×50, 540×360, 597×566 
     Anthropic   w·h/750 after fitting the long edge to 1,568 px     docs "Vision", 2025; recorded 259 of 276 tokens at 540×360
     OpenAI      tiles: base + per tile of 512 px                    docs "Images and vision", 2025; recorded 210 for gpt-5 at 50×50
                 patches of 32 px × a factor, at most 1,536          docs, same page; recorded 502 of 515 for 4.1-nano at 540×360
-    Gemini 2.x  258 a tile of 768 px, 258 flat when small           docs "Understand token counts", 2025
+    Gemini 2.0  258 a tile and an overview, 258 flat when small     docs "Understand token counts", 2025; recorded 7·258
+    Gemini 2.5  258 flat                                            recorded
     Gemini 3.x  by media resolution: 280, 560, 1,120                docs "Media resolution", 2025; recorded about 1,100 at 597×566
 
 What nobody can know from the request (a URL, a file id, the length of a film) gets a fixed, bounded figure.
@@ -42,6 +43,7 @@ _CLAUDE: Final = re.compile(r"claude")
 _CLAUDE_LARGE: Final = re.compile(r"claude.*(opus-4[.-]([7-9]|\d\d)|(opus|sonnet|haiku|fable|mythos)-[5-9])")
 _GEMINI: Final = re.compile(r"gemini")
 _GEMINI_OLD: Final = re.compile(r"gemini-(1|2)")
+_GEMINI_FLAT: Final = re.compile(r"gemini-2\.5")
 _PIXTRAL: Final = re.compile(r"pixtral|mistral")
 _QWEN: Final = re.compile(r"qwen|llama-4")
 
@@ -75,7 +77,7 @@ def _image(media: Media, model: str) -> int:
     if _CLAUDE.search(model):
         return _by_area(width, height, 2576 if _CLAUDE_LARGE.search(model) else 1568)
     if _GEMINI.search(model):
-        return _gemini_tiles(width, height)
+        return 258 if _GEMINI_FLAT.search(model) else _gemini_tiles(width, height)
     if _PIXTRAL.search(model):
         return _by_patch(width, height, side=16, most=4096)
     if _QWEN.search(model):
@@ -93,7 +95,9 @@ def _gemini_tiles(width: int, height: int) -> int:
     if max(width, height) <= 384:
         return 258
     unit = min(768, max(256, int(min(width, height) / 1.5)))
-    return min(258 * ceil(width / unit) * ceil(height / unit), 258 * 16)
+    tiles = ceil(width / unit) * ceil(height / unit)
+    # Recorded: six tiles and an overview for 540×360.
+    return 258 * (min(tiles, 16) + 1)
 
 
 def _by_patch(width: int, height: int, *, side: int, most: int) -> int:
