@@ -108,7 +108,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     settings = settings_of(options).settings
     try:
-        return run(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
+        return serve(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
             raise
