@@ -1,10 +1,11 @@
 """Chat completions: reading answers, streamed or whole."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, parsed
+from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
@@ -20,24 +21,23 @@ class _Choice:
         self.calls = 0
         self._last_ids: dict[int, str] = {}
 
-    def take(self, delta: dict[str, Any]) -> str:
+    def take(self, delta: Mapping[str, Any]) -> str:
         """A delta or a whole message; returns its visible text."""
         said = "".join(_texts(delta.get("content")))
         if isinstance(delta.get("refusal"), str):
             said += delta["refusal"]
         self.print.text(said)
-        for call in delta.get("tool_calls") or ():
-            if isinstance(call, dict):
-                self._call(call)
-        old = delta.get("function_call")
-        if isinstance(old, dict) and old.get("name"):
+        for call in objects(delta.get("tool_calls")):
+            self._call(call)
+        old = mapping(delta.get("function_call"))
+        if old.get("name"):
             self.calls += 1
             self.print.call(str(old["name"]))
         return said
 
     def _call(self, call: dict[str, Any]) -> None:
         """A piece of a call: a new id starts a new call, even where a provider repeats the index."""
-        body = call.get("function") or call.get("custom") or {}
+        body = mapping(call.get("function")) or mapping(call.get("custom"))
         self.print.visible_chars += len(str(body.get("arguments") or body.get("input") or ""))
         index = call.get("index")
         index = index if isinstance(index, int) else self.calls
@@ -72,17 +72,16 @@ class _Answer:
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
         elif answer.get("object") == "error":
             self.error = answer
-        choices = answer.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict):
-                self._take_choice(choice)
+        for choice in objects(answer.get("choices")):
+            self._take_choice(choice)
 
     def _take_choice(self, choice: dict[str, Any]) -> None:
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
         known = self._choices.setdefault(index, _Choice())
         # Perplexity fills in both: an empty delta in whole answers, the text so far as message in streams.
-        delta = choice.get(self._place) or choice.get("delta") or choice.get("message") or {}
+        places = (choice.get(self._place), choice.get("delta"), choice.get("message"))
+        delta = next((place for place in places if isinstance(place, dict) and place), {})
         said = known.take(delta)
         thinks = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_details"))
         self.has_content = self.has_content or bool(said) or known.calls > 0 or thinks
