@@ -32,7 +32,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 2 for anything that is wrong, or what the command says."""
-    parser = _parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = parser_of(next((word for word in arguments if not word.startswith("-")), ""))
     try:
         options = parser.parse_args(arguments)
         if options.run is None:
@@ -52,14 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of(chosen: str) -> argparse.ArgumentParser:
+    """The parser, with the flags of the chosen command; other commands' libraries are not even imported."""
     parser = _Parser(prog="pruning-proxy", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for name, run, text, add_flags in COMMANDS:
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        add_flags(command)
+        if name == chosen:
+            add_flags(command)
         command.set_defaults(run=run)
     return parser
 
@@ -140,6 +143,18 @@ def root_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _add_demo_flags(parser: argparse.ArgumentParser) -> None:
+    from proxy.demo.show import add_flags  # noqa: PLC0415  as in _serve
+
+    add_flags(parser)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from proxy.demo.show import run  # noqa: PLC0415  as in _serve
+
+    return run(options)
+
+
 def _add_check_flags(parser: argparse.ArgumentParser) -> None:
     add_settings_flags(parser)
     parser.add_argument("--json", action="store_true", help="print every setting as one JSON object")
@@ -198,6 +213,7 @@ def _line(where: Where, value: Any, loaded: Loaded) -> str:
 
 COMMANDS = (
     ("serve", _serve, "start the proxy", add_settings_flags),
+    ("demo", _demo, "play a recorded agent session through the proxy, without key or network", _add_demo_flags),
     ("check", _check, "validate the configuration and print what is in force, secrets masked", _add_check_flags),
 )
 """The one table of commands: name, what runs, what it says in the help, its flags."""
