@@ -35,7 +35,7 @@ def test_unknown_is_none(model):
 def test_the_upstreams_own_row_wins_over_the_makers():
     """A host may serve a model with less context than its maker."""
     assert limits_for("minimax-m3").window == 1_000_000
-    assert limits_for("minimax-m3", upstream="fireworks").window == 524_288
+    assert limits_for("accounts/fireworks/models/minimax-m3", upstream="fireworks").window == 524_288
 
 
 def test_the_configuration_wins_field_by_field():
