@@ -14,6 +14,7 @@
     │   └── UpstreamBroken         502  the connection ended early (`clean` tells whether bytes had come)
     ├── SettingsError          wrong configuration: fails at start, names the setting
     └── StoreError             the ledger failed: never reaches a client, the call goes on unpruned
+        └── Unstorable             this one value cannot be kept; the store itself is well
 
 Split by whose fault it is; each carries the status it suggests. Texts name what was expected, what came and what to do,
 in one line without secrets and without message content.
@@ -98,3 +99,7 @@ class SettingsError(ProxyError):
 
 class StoreError(ProxyError):
     """The ledger's store failed; the call goes on without it."""
+
+
+class Unstorable(StoreError):
+    """One value that no store can keep (lone surrogates, integers over 64 bits) or that is larger than all its room."""

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from proxy.errors import SettingsError
 from proxy.ledger.store import Ledger
 from proxy.stores.memory import MemoryStore
+from proxy.stores.resilient import Resilient
 from proxy.stores.sqlite import SqliteStore
 
 Clock = Callable[[], float]
@@ -25,6 +26,16 @@ def open_store(url: str, *, ttl_s: float, clock: Clock) -> Ledger:
         # The URL itself is not shown: it may hold a password.
         raise SettingsError(f"store.url: unknown scheme {scheme[:24]!r}; write one of {', '.join(OPENERS)} and ://…")
     return opener(url, ttl_s, clock)
+
+
+def open_resilient(
+    url: str, *, ttl_s: float, clock: Clock, on_change: Callable[[bool, str], None] = lambda _healthy, _reason: None
+) -> Resilient:
+    """The same store, sheltered: its calls never fail. For the server; SettingsError for a wrong URL, as above.
+
+    `on_change(healthy, reason)` is called once per change, on the event loop (or here, when it cannot be opened now).
+    """
+    return Resilient(lambda: open_store(url, ttl_s=ttl_s, clock=clock), ttl_s=ttl_s, clock=clock, on_change=on_change)
 
 
 def _memory(url: str, ttl_s: float, clock: Clock) -> Ledger:

@@ -5,7 +5,7 @@ import zlib
 import msgspec
 
 from proxy.conversation.edit import Plan, decode_plan
-from proxy.errors import StoreError
+from proxy.errors import Unstorable
 from proxy.ledger.records import Anchor, Turn
 
 # Plans hold placeholders and summaries: text that shrinks three- to fivefold. Below a page it is not worth the time.
@@ -20,11 +20,11 @@ _turns = msgspec.msgpack.Decoder(Turn)
 
 
 def pack(value: Anchor | Turn) -> bytes:
-    """The stored form. StoreError for what no store can hold: lone surrogates, integers over 64 bits."""
+    """The stored form. Unstorable for what no store can hold: lone surrogates, integers over 64 bits."""
     try:
         return _encoder.encode(value)
     except (ValueError, OverflowError) as error:
-        raise StoreError(f"{type(value).__name__.lower()} cannot be stored: {type(error).__name__}") from error
+        raise Unstorable(f"{type(value).__name__.lower()} cannot be stored: {type(error).__name__}") from error
 
 
 def unpack_anchor(packed: bytes) -> Anchor | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
-from proxy.errors import StoreError
+from proxy.errors import Unstorable
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.shelf import Shelf
@@ -71,12 +71,12 @@ class MemoryStore:
         return self._plans.get(plan_id) if plan_id else EMPTY_PLAN
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
-        """See Ledger; StoreError when the plan alone is larger than the room for plans."""
+        """See Ledger; Unstorable when the plan alone is larger than the room for plans."""
         plan_id = anchor.plan_id
         if plan_id and not self._plans.renew(plan_id):
             size_bytes = plan_bytes(plan)
             if not self._plans.put(plan_id, plan, size_bytes):
-                raise StoreError(f"a plan of {size_bytes} bytes does not fit into the memory store")
+                raise Unstorable(f"a plan of {size_bytes} bytes does not fit into the memory store")
         self._keep(anchor)
 
     async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
@@ -102,7 +102,7 @@ class MemoryStore:
     async def learn(self, name: str, value: bytes) -> None:
         """See Ledger."""
         if not self._learned.put(name, value, len(name) + len(value)):
-            raise StoreError(f"a learned value of {len(value)} bytes does not fit into the memory store")
+            raise Unstorable(f"a learned value of {len(value)} bytes does not fit into the memory store")
 
     async def close(self) -> None:
         """Nothing is pending; what is held stays readable."""

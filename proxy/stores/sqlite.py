@@ -76,6 +76,12 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise as_store_error(path, "opening", error) from error
 
+    @property
+    def note(self) -> str:
+        """What whoever runs this should know about the file as it was found; mostly empty."""
+        aside = self.opening.moved_aside
+        return f"the file was damaged and lies at {aside}; a fresh one took its place" if aside else ""
+
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger."""
         self._writer.check()

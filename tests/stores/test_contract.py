@@ -8,13 +8,21 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
-from proxy.stores import open_store
+from proxy.stores import open_resilient, open_store
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
 
 pytestmark = pytest.mark.anyio
 
 
-STORES = ["memory", "sqlite", "redis", "sentinel", pytest.param("cluster", marks=pytest.mark.slow)]
+BARE = ["memory", "sqlite", "redis", "sentinel", pytest.param("cluster", marks=pytest.mark.slow)]
+STORES = [
+    *BARE,
+    "resilient memory",
+    "resilient sqlite",
+    "resilient redis",
+    "resilient sentinel",
+    pytest.param("resilient cluster", marks=pytest.mark.slow),
+]
 
 
 def url_of(kind, request):
@@ -32,9 +40,15 @@ def url_of(kind, request):
     return f"{server.url}?timeout_s=10"
 
 
+def opened_as(name, request, ttl_s, clock):
+    shelter, _, kind = name.rpartition(" ")
+    url = url_of(kind, request)
+    return (open_resilient if shelter else open_store)(url, ttl_s=ttl_s, clock=clock)
+
+
 @pytest.fixture(params=STORES)
 async def store(request, clock):
-    opened = open_store(url_of(request.param, request), ttl_s=TTL_S, clock=clock)
+    opened = opened_as(request.param, request, TTL_S, clock)
     yield opened
     await opened.close()
 
@@ -42,9 +56,9 @@ async def store(request, clock):
 @pytest.fixture(params=STORES)
 async def ageing(request, clock):
     """A store, and what lets a share of its ttl pass: Redis lives by its own clock, so there the time is real."""
-    real = request.param not in ("memory", "sqlite")
+    real = request.param.removeprefix("resilient ") not in ("memory", "sqlite")
     ttl_s = 1.0 if real else TTL_S
-    opened = open_store(url_of(request.param, request), ttl_s=ttl_s, clock=clock)
+    opened = opened_as(request.param, request, ttl_s, clock)
 
     async def pass_time(share):
         clock.now += share * ttl_s

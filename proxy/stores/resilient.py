@@ -1,0 +1,228 @@
+"""A store whose calls never fail: while the real one is down, this process's own memory stands in for it.
+
+Everything that this process writes goes to memory as well, so that a lost store costs only what other processes know.
+The first failure opens the circuit: no later call touches the store, hence a frozen one costs one timeout and not one a
+call. A task then opens it anew with growing pauses, tests it with a read and a write, gives it what was written
+meanwhile (and the last writes before, which may have been under way), and only then lets calls through again.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from proxy.conversation.edit import Plan
+from proxy.errors import StoreError, Unstorable
+from proxy.ledger.records import Anchor, Turn
+from proxy.ledger.store import Ledger, SessionSummary, TurnQuery
+from proxy.stores.memory import MIB, MemoryStore
+from proxy.stores.sqlite import SqliteStore
+
+T = TypeVar("T")
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_WELL_AFTER_S = 60.0
+"""A store that fails again sooner than this after it came back was not well: the pauses go on growing."""
+_CLOSE_S = 2.0
+_MOST_OWED = 4096
+_UNDER_WAY = 256
+_AT_ONCE = 64
+_PROBE = "store.probe"
+
+Owed = tuple[Anchor | None, Turn | None]
+"""A write that the store has not got: a decision has no turn, a call that must not advance has no anchor."""
+
+
+class Resilient:
+    """Fulfils `Ledger` without StoreError. SettingsError of the opener passes through at the start."""
+
+    def __init__(
+        self,
+        opener: Callable[[], Ledger],
+        *,
+        ttl_s: float,
+        clock: Callable[[], float],
+        on_change: Callable[[bool, str], None],
+        first_pause_s: float = _FIRST_PAUSE_S,
+    ) -> None:
+        self._opener = opener
+        self._on_change = on_change
+        self._first_pause_s = self._pause_s = first_pause_s
+        self._memory = MemoryStore(ttl_s=ttl_s, clock=clock, most_anchors=8192, most_turns=4096, room_bytes=32 * MIB)
+        self._owed: deque[Owed] = deque(maxlen=_MOST_OWED)
+        self._under_way: deque[Owed] = deque(maxlen=_UNDER_WAY)
+        self._owed_learned: dict[str, bytes] = {}
+        self._recovery: asyncio.Task[None] | None = None
+        self._primary: Ledger | None = None
+        self._leaving: Ledger | None = None
+        self._well_since = time.monotonic()
+        self.failures = 0
+        """Failed calls and failed attempts to come back, since the start."""
+        self.note = ""
+        """What whoever runs this should know about how the store was found; mostly empty."""
+        try:
+            self._use(opener())
+        except StoreError as error:
+            self._fail(error)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether calls reach the store."""
+        return self._primary is not None
+
+    async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
+        """See Ledger. What the store has lost and this process still knows is filled in."""
+        found = await self._ask(lambda store: store.anchors(keys))
+        if found is None:
+            return await self._memory.anchors(keys)
+        missing = [index for index, anchor in enumerate(found) if anchor is None]
+        if missing:
+            known = await self._memory.anchors([keys[index] for index in missing])
+            for index, anchor in zip(missing, known, strict=True):
+                found[index] = anchor
+        return found
+
+    async def plan(self, plan_id: bytes) -> Plan | None:
+        """See Ledger; what never changes is asked of memory first."""
+        return await self._memory.plan(plan_id) or await self._ask(lambda store: store.plan(plan_id))
+
+    async def decide(self, anchor: Anchor, plan: Plan) -> None:
+        """See Ledger; while the store is down, durable as long as this process lives."""
+        with contextlib.suppress(Unstorable):
+            await self._memory.decide(anchor, plan)
+        await self._write((anchor, None), lambda store: store.decide(anchor, plan))
+
+    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+        """See Ledger."""
+        await self._memory.settle(anchor, turn)
+        await self._write((anchor, turn), lambda store: store.settle(anchor, turn))
+
+    async def turns(self, query: TurnQuery) -> list[Turn]:
+        """See Ledger; while the store is down, the rows of this process."""
+        found = await self._ask(lambda store: store.turns(query))
+        return await self._memory.turns(query) if found is None else found
+
+    async def sessions(self, limit: int) -> list[SessionSummary]:
+        """See Ledger; while the store is down, the sessions of this process."""
+        found = await self._ask(lambda store: store.sessions(limit))
+        return await self._memory.sessions(limit) if found is None else found
+
+    async def learned(self, name: str) -> bytes | None:
+        """See Ledger."""
+        value = await self._ask(lambda store: store.learned(name))
+        return await self._memory.learned(name) if value is None else value
+
+    async def learn(self, name: str, value: bytes) -> None:
+        """See Ledger."""
+        with contextlib.suppress(Unstorable):
+            await self._memory.learn(name, value)
+        await self._ask(lambda store: store.learn(name, value))
+        if not self.healthy:
+            self._owed_learned[name] = value
+
+    async def close(self) -> None:
+        """See Ledger: in bounded time, also when the store does not answer."""
+        if self._recovery is not None:
+            self._recovery.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._recovery
+        self._leaving = self._leaving or self._primary
+        await self._let_go()
+
+    async def _write(self, owed: Owed, write: Callable[[Ledger], Awaitable[None]]) -> None:
+        (self._under_way if self.healthy else self._owed).append(owed)
+        await self._ask(write)
+
+    async def _ask(self, ask: Callable[[Ledger], Awaitable[T]]) -> T | None:
+        store = self._primary
+        if store is None:
+            self._come_back()
+            return None
+        try:
+            return await ask(store)
+        except Unstorable:
+            self.failures += 1
+        except StoreError as error:
+            if store is self._primary:
+                self._fail(error)
+                self._come_back()
+            else:
+                # Calls that were under way together fail together; the first has said so.
+                self.failures += 1
+        return None
+
+    def _use(self, store: Ledger) -> None:
+        self._primary = store
+        self.note = store.note if isinstance(store, SqliteStore) else ""
+
+    def _fail(self, error: StoreError) -> None:
+        self.failures += 1
+        self._primary, self._leaving = None, self._primary
+        if time.monotonic() - self._well_since > _WELL_AFTER_S:
+            self._pause_s = self._first_pause_s
+        self._owed.extend(self._under_way)
+        self._under_way.clear()
+        self._on_change(self.healthy, str(error))
+
+    def _come_back(self) -> None:
+        if self._recovery is None or self._recovery.done():
+            # The one place that keeps this task: it is cancelled and awaited in `close`.
+            self._recovery = asyncio.get_running_loop().create_task(self._recover())
+
+    async def _recover(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
+            try:
+                await self._let_go()
+                store = self._leaving = await asyncio.to_thread(self._opener)
+                await store.learn(_PROBE, b"1")
+                pushed = await self._give_back(store)
+            except Exception:  # noqa: BLE001 (whatever it was: this task is the only way back)
+                self.failures += 1
+                continue
+            self._leaving = None
+            self._use(store)
+            self._well_since = time.monotonic()
+            told = f"the store is back; {pushed} writes were given to it"
+            self._on_change(self.healthy, f"{told}; {self.note}" if self.note else told)
+            return
+
+    async def _let_go(self) -> None:
+        store, self._leaving = self._leaving, None
+        if store is not None:
+            with contextlib.suppress(StoreError, TimeoutError):
+                await asyncio.wait_for(store.close(), _CLOSE_S)
+
+    async def _give_back(self, store: Ledger) -> int:
+        """Write what is owed; what comes in meanwhile, too, so that nothing is owed when this returns."""
+        pushed = 0
+        while self._owed or self._owed_learned:
+            while self._owed_learned:
+                name, value = next(iter(self._owed_learned.items()))
+                await store.learn(name, value)
+                if self._owed_learned[name] == value:
+                    del self._owed_learned[name]
+            some = [self._owed.popleft() for _ in range(min(_AT_ONCE, len(self._owed)))]
+            try:
+                await self._push(store, some)
+            except StoreError:
+                self._owed.extendleft(reversed(some))
+                raise
+            pushed += len(some)
+        return pushed
+
+    async def _push(self, store: Ledger, some: list[Owed]) -> None:
+        keys = [anchor.key for anchor, _ in some if anchor is not None]
+        theirs = {anchor.key: anchor.at for anchor in await store.anchors(keys) if anchor is not None}
+        for anchor, turn in some:
+            # Another process may have served a retry meanwhile: the later call's anchor stays.
+            own = anchor if anchor is not None and theirs.get(anchor.key, anchor.at) <= anchor.at else None
+            with contextlib.suppress(Unstorable):
+                if own is not None and (plan := await self._memory.plan(own.plan_id)) is not None:
+                    await store.decide(own, plan)
+                if turn is not None:
+                    await store.settle(own, turn)
