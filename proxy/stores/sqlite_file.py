@@ -114,9 +114,20 @@ def _prepare(path: Path, aside: Path | None) -> Opening:
         connection.execute("BEGIN IMMEDIATE")
         before = _migrate(connection, path)
         connection.execute("COMMIT")
+        _look_at(connection)
     finally:
         connection.close()
     return Opening(path=path, inode=inode, version_before=before, moved_aside=aside)
+
+
+def _look_at(connection: sqlite3.Connection) -> None:
+    """Reads the ends of every table and index, so that damage at their roots shows now; a whole check takes too long."""
+    for look in ("seq", "key"):
+        connection.execute(f"SELECT min({look}), max({look}) FROM anchors").fetchone()  # noqa: S608 (columns of ours)
+    connection.execute("SELECT min(expires), max(expires), min(plan_id), max(plan_id) FROM plans").fetchone()
+    connection.execute("SELECT min(at), max(at) FROM turns").fetchone()
+    connection.execute("SELECT count(*) FROM learned").fetchone()
+    connection.execute("SELECT * FROM sqlite_sequence").fetchall()
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:

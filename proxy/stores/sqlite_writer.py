@@ -85,6 +85,9 @@ class Writer:
     def behind(self, rows: Rows) -> None:
         """Write soon. Raises the StoreError of an earlier write behind, once: what it held is lost."""
         self.check()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         with self._lock:
             count = len(self._waiting)
             if count < _MOST_WAITING:
@@ -104,11 +107,9 @@ class Writer:
         self._wake.put(0.0)
 
     def check(self) -> None:
-        """Raise what has failed since the last call; for ever once the file is gone, damaged or closed."""
-        failure, self._failure = self._failure, None
-        error = self._lost or failure
-        if error is not None:
-            raise error
+        """Raise once the file is gone, damaged or closed, for ever."""
+        if self._lost is not None:
+            raise self._lost
 
     def close(self) -> None:
         """Write what waits and end the thread; blocks until then. Raises the StoreError of a last failed write."""
@@ -154,6 +155,8 @@ class Writer:
                 self._commit([rows for rows, _ in batch])
             except (sqlite3.Error, OSError, ValueError, OverflowError) as cause:
                 error = self._failed(cause)
+        if error is not None and any(done is None for _, done in batch):
+            self._failure = error
         for rows, done in batch:
             if done is not None:
                 done(error)
@@ -211,7 +214,6 @@ class Writer:
         error = as_store_error(self._path, "writing", cause)
         if isinstance(cause, sqlite3.Error) and is_damage(cause):
             self.lose(error)
-        self._failure = error
         return error
 
     def lose(self, error: StoreError) -> None:
@@ -232,7 +234,7 @@ class Writer:
                 if not self._remove_some() or self._waiting:
                     break
         except (sqlite3.Error, OSError) as cause:
-            self._failed(cause)
+            self._failure = self._failed(cause)
         self._swept_at = time.monotonic()
 
     def _still_there(self) -> bool:

@@ -1,0 +1,59 @@
+"""Values to bytes and back."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.errors import Unstorable
+from proxy.stores.codec import COMPRESS_FROM_BYTES, pack, pack_plan, unpack_anchor, unpack_plan, unpack_turn
+from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor
+
+
+def test_anchors_and_turns_come_back_equal():
+    assert unpack_anchor(pack(an_anchor(usage=a_usage()))) == an_anchor(usage=a_usage())
+    assert unpack_turn(pack(a_turn(error_code="overloaded", cost=0.5))) == a_turn(error_code="overloaded", cost=0.5)
+
+
+def test_long_plans_are_compressed_and_short_ones_are_not():
+    short, long = a_plan("x"), a_plan("the same line again\n" * 1000)
+
+    assert len(pack_plan(short)) == len(short.encoded()) + 1
+    assert len(long.encoded()) > COMPRESS_FROM_BYTES
+    assert len(pack_plan(long)) < len(long.encoded()) / 10
+    assert (unpack_plan(pack_plan(short)), unpack_plan(pack_plan(long))) == (short, long)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_value_of_ours_counts_as_absent(junk):
+    for read in (unpack_anchor, unpack_turn, unpack_plan):
+        assert read(junk) is None
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_a_damaged_plan_is_absent_or_readable_but_never_an_error(place, byte):
+    packed = bytearray(pack_plan(a_plan("a line of text\n" * 1000)))
+    packed[place % len(packed)] = byte
+
+    found = unpack_plan(bytes(packed))
+    assert found is None or found.edits is not None
+
+
+@pytest.mark.parametrize("changes", [{"label": "\ud800"}, {"usage": a_usage(input_tokens=2**70)}])
+def test_what_cannot_be_kept_is_told_from_a_store_that_is_down(changes):
+    with pytest.raises(Unstorable, match="turn cannot be stored"):
+        pack(a_turn(**changes))
+
+
+def test_a_row_of_a_newer_program_with_more_fields_is_still_read():
+    fields = msgspec.msgpack.decode(pack(an_anchor()))
+    newer = msgspec.msgpack.encode({**fields, "a_field_of_tomorrow": [1, 2]})
+
+    assert unpack_anchor(newer) == an_anchor()
+
+
+def test_a_row_of_an_older_program_with_fewer_fields_is_still_read():
+    fields = msgspec.msgpack.decode(pack(an_anchor()))
+    del fields["estimated"]
+
+    assert unpack_anchor(msgspec.msgpack.encode(fields)) == an_anchor(estimated=0)
