@@ -75,7 +75,7 @@ async def ask(client: httpx.AsyncClient, body: bytes, turn: int) -> Heard:
     async with client.stream("POST", PATH, content=body, headers=headers) as answer:
         if answer.status_code != httpx.codes.OK:
             raw = await answer.aread()
-            return Heard(status=answer.status_code, headers=dict(answer.headers), error=_error_text(raw))
+            return Heard(status=answer.status_code, headers=dict(answer.headers), error=error_text(raw))
         async for chunk in answer.aiter_bytes():
             for event in splitter.feed(chunk):
                 if event.data and event.data != b"[DONE]":
@@ -105,7 +105,8 @@ def _take(chunk: Mapping[str, Any], said: dict[str, Any]) -> Mapping[str, Any]:
     return chunk.get("usage") or {}
 
 
-def _error_text(raw: bytes) -> str:
+def error_text(raw: bytes) -> str:
+    """The message of an error answer, in whichever of the vendors' shapes."""
     try:
         return str(loads(raw)["error"]["message"])
     except (ValueError, KeyError, TypeError):
