@@ -6,15 +6,16 @@ stays bytes until it is complete.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+import msgspec
 
 _EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One complete event."""
 
     name: str
@@ -38,6 +39,7 @@ class EventSplitter:
         self._size = 0
         self._tail = b""
         self._started = False
+        self._gives_up = False
         self.overflowed = 0
         """Events given up for their size."""
 
@@ -45,7 +47,7 @@ class EventSplitter:
         """The events that this chunk completes."""
         # Only the seam needs the last bytes of what came before: an end mark is at most four bytes long.
         seam = self._tail + chunk
-        if not _EVENT_END.search(seam) and not seam.endswith((b"\r\r", b"\n\r")):
+        if next(_ends(seam), None) is None:
             self._hold(chunk)
             return []
         buffer = b"".join(self._pieces) + chunk
@@ -54,21 +56,24 @@ class EventSplitter:
             buffer = buffer.removeprefix(_BOM)
         events = []
         position = 0
-        for match in _EVENT_END.finditer(buffer):
-            # A lone CR at the very end may be the first half of CRLF: wait for the next chunk.
-            if match.end() == len(buffer) and buffer.endswith(b"\r"):
-                break
-            events.append(parse_event(buffer[position : match.end()]))
-            position = match.end()
+        for end in _ends(buffer):
+            if self._gives_up:
+                self._gives_up = False
+            else:
+                events.append(parse_event(buffer[position:end]))
+            position = end
         self._pieces, self._size, self._tail = [], 0, b""
-        self._hold(buffer[position:])
+        if position < len(buffer):
+            self._hold(buffer[position:])
         return events
 
     def rest(self) -> Event | None:
         """What is left when the stream ends without a blank line; None when nothing is."""
         buffer = b"".join(self._pieces)
         self._pieces, self._size, self._tail = [], 0, b""
-        return parse_event(buffer) if buffer.strip(b"\r\n") else None
+        if self._gives_up or not buffer.strip(b"\r\n"):
+            return None
+        return parse_event(buffer if self._started else buffer.removeprefix(_BOM))
 
     @property
     def held(self) -> bytes:
@@ -81,20 +86,41 @@ class EventSplitter:
         return self._size
 
     def _hold(self, piece: bytes) -> None:
-        if not piece:
-            return
         self._pieces.append(piece)
         self._size += len(piece)
         self._tail = (self._tail + piece)[-3:]
-        if self._size > self._limit:
-            self._pieces, self._size = [], 0
+        if self._size > self._limit and not self._gives_up:
+            self._gives_up = True
             self.overflowed += 1
+        if self._gives_up:
+            # Its end may still be cut in two.
+            self._pieces, self._size = [self._tail], len(self._tail)
+
+
+def _ends(buffer: bytes) -> Iterator[int]:
+    """Where events end in these bytes."""
+    if b"\r" not in buffer:
+        # The same without the costs of a pattern; nearly every stream is written so.
+        end = buffer.find(b"\n\n")
+        while end >= 0:
+            yield end + 2
+            end = buffer.find(b"\n\n", end + 2)
+        return
+    for match in _EVENT_END.finditer(buffer):
+        # A lone CR at the very end may be the first half of CRLF: wait for the next chunk.
+        if match.end() < len(buffer) or not buffer.endswith(b"\r"):
+            yield match.end()
 
 
 def parse_event(raw: bytes) -> Event:
     """One event's fields; comments and unknown fields are skipped."""
-    if raw.startswith(b"data: {") and raw.endswith(b"}\n\n") and raw.count(b"\n") == 2:
-        return Event("", raw[6:-2], raw)
+    if raw.endswith(b"}\n\n") and b"\r" not in raw:
+        # The two forms in which providers write nearly all events.
+        if raw.startswith(b"data: {") and raw.count(b"\n") == 2:
+            return Event("", raw[6:-2], raw)
+        head, _, rest = raw.partition(b"\n")
+        if head.startswith(b"event: ") and rest.startswith(b"data: {") and rest.count(b"\n") == 2:
+            return Event(head[7:].decode("utf-8", "replace"), rest[6:-2], raw)
     name = ""
     lines = []
     for line in _LINE_END.split(raw):
