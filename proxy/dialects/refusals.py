@@ -16,7 +16,8 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
 
 _RATE = re.compile(r"rate.?limit|too many requests|throttl|tokens per (minute|day)|\bTPM\b", re.IGNORECASE)
 _FALSE_FRIENDS = re.compile(
-    r"string_above_max_length|string too long|max_(completion_|output_)?tokens is too large|max_tokens: \d+ >|image",
+    r"string_above_max_length|string too long|max_(completion_|output_)?tokens is too large|max_tokens: \d+ >|"
+    r"\bimages?\b[^.]{0,40}(exceeds?|too large|dimensions|limit)",
     re.IGNORECASE,
 )
 _OVERFLOW = _any_of(

@@ -1,0 +1,173 @@
+"""Error texts as providers sent them."""
+
+import json
+
+import pytest
+
+from proxy.dialects.refusals import refusal_of
+
+# provider, status, body or text, the window that the text names
+OVERFLOWS = [
+    # OpenAI
+    ("OpenAI Responses", 400, {"error": {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model. Please adjust your input and try again."}}, None),
+    ("OpenAI chat", 400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens. Please reduce the length of the messages.", 128000),
+    ("OpenAI, configured", 400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272000),
+    ("OpenAI, in a stream", 200, {"type": "error", "error": {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}}, None),
+    # Anthropic
+    ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 3333404 tokens > 200000 maximum"}}, 200000),
+    ("Anthropic, with the answer", 400, "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease input length or `max_tokens` and try again", 200000),
+    ("Anthropic, bytes", 413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}, None),
+    # Google
+    ("Gemini", 400, {"error": {"code": 400, "message": "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}, 1048576),
+    ("Gemini, as an array", 400, [{"error": {"code": 400, "message": "The input token count exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}], 1048576),
+    # Bedrock
+    ("Bedrock", 400, "Input is too long for requested model.", None),
+    ("Bedrock Nova", 400, "Input Tokens Exceeded: Number of input tokens exceeds maximum length.", None),
+    # OpenRouter and what stands behind it
+    ("OpenRouter", 400, {"error": {"code": 400, "message": "This endpoint's maximum context length is 200000 tokens. However, you requested about 2500021 tokens (2500021 of text input). Please reduce the length of either one, or use the context-compression plugin"}}, 200000),
+    ("OpenRouter, with pictures", 400, "This endpoint's maximum context length is 200000 tokens. However, you requested about 250000 tokens (240000 of text input, 10000 of image input). Please reduce the length of either one", 200000),
+    ("OpenRouter, wrapped", 400, {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": '{"message":"prompt is too long: 210000 tokens > 200000 maximum"}'}}}, 200000),
+    ("OpenRouter, in a stream", 200, {"error": {"code": 400, "message": "Token limit reached"}}, None),
+    ("Poolside", 400, "Request exceeds the maximum allowed input length of 131072 tokens", 131072),
+    ("DeepSeek", 400, "This model's maximum context length is 1048565 tokens. However, you requested 1250025 tokens (1250025 in the messages, 0 in the completion). Please reduce the length of the messages or completion.", 1048565),
+    ("Ollama cloud", 400, "prompt too long; exceeded max context length by 1119046 tokens (ref: abc)", None),
+    ("Perplexity", 400, {"error": {"type": "too_many_prompt_tokens", "message": "The total length of all messages is too long."}}, None),
+    ("Cohere", 400, {"error_type": "TOO_MANY_TOKENS", "message": "too many tokens: size limit exceeded by 25836 tokens."}, None),
+    ("Groq", 400, {"error": {"code": "context_length_exceeded", "message": "Please reduce the length of the messages or completion."}}, None),
+    ("xAI", 400, {"code": "invalid-argument", "error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."}, 131072),
+    ("Mistral", 400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", 32768),
+    ("Cerebras", 400, "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192", 8192),
+    ("Cerebras, speechless", 400, b"", None),
+    ("Cerebras, speechless 413", 413, b"  ", None),
+    ("Together", 400, "The input (85050 tokens) is longer than the model's context length (32768 tokens).", 32768),
+    ("TGI", 422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 20 `max_new_tokens`", 4096),
+    ("Fireworks", 400, "The prompt is too long: 140000, model maximum context length: 131072", 131072),
+    # Servers at home
+    ("vLLM", 400, {"object": "error", "message": "This model's maximum context length is 262144 tokens. However, you requested 128000 output tokens and your prompt contains at least 134145 input tokens, for a total of at least 262145 tokens.", "type": "BadRequestError", "param": "input_tokens"}, 262144),
+    ("vLLM, decoder", 400, "The decoder prompt (length 40000) is longer than the maximum model length of 32768.", 32768),
+    ("llama.cpp", 400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 8192}}, 8192),
+    ("llama.cpp, older", 500, "the request exceeds the available context size. try increasing the context size or enable context shift", None),
+    ("LM Studio", 400, "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens", 4096),
+    ("LM Studio, other", 500, "The number of tokens to keep from the initial prompt is greater than the context length", None),
+    # Plans and houses
+    ("Copilot", 400, {"error": {"code": "model_max_prompt_tokens_exceeded", "message": "prompt token count of 140000 exceeds the limit of 128000"}}, 128000),
+    ("Moonshot", 400, "Invalid request: Your request exceeded model token limit: 131072 (requested: 150000)", 131072),
+    ("MiniMax", 400, "invalid params, context window exceeds limit (2013)", None),
+    ("DashScope", 400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]", 129024),
+    ("Z.ai", 400, {"error": {"code": "model_context_window_exceeded", "message": "too long"}}, None),
+]  # fmt: skip
+
+# What speaks of tokens, length or size and is something else.
+FALSE_FRIENDS = [
+    ("OpenAI rate", 429, "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested 40000."),
+    ("Groq rate as 413", 413, {"error": {"message": "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}}),
+    ("Bedrock throttling", 400, "ThrottlingException: Too many tokens, please wait before trying again."),
+    ("Gemini free tier", 429, {"error": {"code": 429, "message": "You exceeded your current quota: input token count", "status": "RESOURCE_EXHAUSTED"}}),
+    ("OpenAI, output", 400, "max_tokens is too large: 100000. This model supports at most 16384 completion tokens"),
+    ("Anthropic, output", 400, "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens"),
+    ("OpenAI, field", 400, {"error": {"code": "string_above_max_length", "message": "Invalid 'user': string too long. Expected a string with maximum length 64, but got a string with length 70 instead."}}),
+    ("pictures", 400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes"),
+    ("many pictures", 400, "messages.3.content: too many images: 21 exceeds the limit of 20"),
+    ("picture's sides", 400, "messages.3.content.0.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels"),
+    ("pairing", 400, "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: call_1."),
+    ("effort", 400, "This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium."),
+    ("key", 401, {"error": {"message": "invalid x-api-key", "type": "authentication_error"}}),
+    ("an overflow's text with another status", 404, "prompt is too long: 3333404 tokens > 200000 maximum"),
+    ("overloaded", 529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    ("a page", 502, "<html><body>context length exceeded</body></html>"),
+    ("speechless 500", 500, b""),
+    ("nothing said", 400, {"error": None}),
+    ("too deep", 400, b"[" * 5000),
+]  # fmt: skip
+
+REASONING = [
+    "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "Missing `reasoning_content` field in the assistant message at message index 96",
+    "The `content[].thinking` in the thinking mode must be passed back to the API.",
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 4",
+    "messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block",
+    "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.",
+    'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
+    "messages.1.content.0.thinking.signature: Field required",
+    "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly",
+    "Unable to submit request because function call `x` in the 5. content block is missing a `thought_signature`.",
+    "Invalid thought signature",
+    "Corrupted thought signature.",
+    "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+    "The encrypted content gAAAAAB could not be verified. Reason: Encrypted content organization_id did not match",
+    {"error": {"code": "invalid_encrypted_content", "message": "no"}},
+]  # fmt: skip
+
+OPTIONS = [
+    (400, "The 'stream_options' parameter is only allowed when 'stream' is enabled."),
+    (400, "property 'stream_options' is unsupported"),
+    (400, "Unknown parameter: 'stream_options'."),
+    (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}),
+]  # fmt: skip
+
+
+def body_of(said):
+    """A text as the most common error body; anything else as it is."""
+    if isinstance(said, bytes):
+        return said
+    return json.dumps({"error": {"message": said, "type": "x"}} if isinstance(said, str) else said).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "window"), [row[1:] for row in OVERFLOWS], ids=[row[0] for row in OVERFLOWS]
+)
+def test_an_overflow_is_recognised_with_the_window_that_it_names(status, said, window):
+    refusal = refusal_of(status, body_of(said))
+
+    assert refusal is not None
+    assert refusal.kind == "overflow"
+    assert refusal.window == window
+
+
+@pytest.mark.parametrize(("status", "said", "window"), [row[1:] for row in OVERFLOWS if isinstance(row[2], str)])
+def test_an_overflow_is_recognised_without_json(status, said, window):
+    refusal = refusal_of(status, said.encode())
+
+    assert refusal is not None
+    assert (refusal.kind, refusal.window) == ("overflow", window)
+
+
+@pytest.mark.parametrize(("status", "said"), [row[1:] for row in FALSE_FRIENDS], ids=[row[0] for row in FALSE_FRIENDS])
+def test_a_false_friend_means_nothing_to_us(status, said):
+    assert refusal_of(status, body_of(said)) is None
+
+
+@pytest.mark.parametrize("said", REASONING)
+def test_refused_reasoning_is_recognised(said):
+    refusal = refusal_of(400, body_of(said))
+
+    assert refusal is not None
+    assert (refusal.kind, refusal.window) == ("reasoning", None)
+
+
+@pytest.mark.parametrize(("status", "said"), OPTIONS)
+def test_an_option_that_a_provider_does_not_know_is_recognised(status, said):
+    refusal = refusal_of(status, body_of(said))
+
+    assert refusal is not None
+    assert refusal.kind == "usage_option"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # Only the numbers, and none of them may be taken for the window.
+        "prompt too long; exceeded max context length by 1119046 tokens",
+        "Input is too long for requested model: 300000 tokens",
+    ],
+)
+def test_a_number_that_is_not_the_window_is_not_learned(said):
+    refusal = refusal_of(400, body_of(said))
+
+    assert refusal is not None
+    assert refusal.window is None
+
+
+def test_a_huge_error_is_read_only_at_its_beginning():
+    assert refusal_of(400, b"x" * 1_000_000 + b"prompt is too long") is None
