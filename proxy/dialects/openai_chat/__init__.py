@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Reader, Refusal, Splice, View
-from proxy.dialects.openai_chat import rewrite
+from proxy.dialects.openai_chat import rewrite, summary
 from proxy.dialects.openai_chat.stream import ChatAnswer, ChatStream, is_usage_only
 from proxy.dialects.openai_chat.view import view_body
 from proxy.dialects.refusals import refusal_of
@@ -35,6 +35,18 @@ class OpenAIChat:
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","content":text}`."""
         return dumps({"role": "user", "content": text})
+
+    def summary_target(self, path: str, model: str) -> str:
+        """The same path: the model stands in the body."""
+        return path
+
+    def summary_body(self, *, model: str, system: str, text: str, max_tokens: int) -> bytes:
+        """A system and a user message."""
+        return summary.fresh(model, system, text, max_tokens)
+
+    def for_summary(self, body: bytes, max_tokens: int) -> bytes:
+        """The same history, answered in plain text."""
+        return summary.continued(body, max_tokens)
 
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Set `stream_options.include_usage`; only legal with `stream: true`."""

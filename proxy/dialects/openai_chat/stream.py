@@ -7,6 +7,7 @@ from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
 from proxy.dialects.openai_chat.usage import usage_of
+from proxy.dialects.openai_chat.view import REASONING_FIELDS
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
 from proxy.wire.sse import EventSplitter
@@ -23,7 +24,7 @@ class _Choice:
 
     def take(self, delta: Mapping[str, Any]) -> str:
         """A delta or a whole message; returns its visible text."""
-        said = "".join(_texts(delta.get("content")))
+        said = _said(delta.get("content"))
         if isinstance(delta.get("refusal"), str):
             said += delta["refusal"]
         self.print.text(said)
@@ -66,7 +67,11 @@ class _Answer:
         """A `chat.completion` or `chat.completion.chunk` object, or an error in its place."""
         if not isinstance(answer, dict):
             return
-        self.usage = self.usage.merged(usage_of(answer))
+        reported = usage_of(answer)
+        if reported is not NOT_REPORTED:
+            self.usage = self.usage.merged(reported)
+            # Some report with every chunk; a chunk of usage alone is the last one.
+            self.done = self.done or not answer.get("choices")
         self.response_id = self.response_id or str(answer.get("id") or "")
         if answer.get("error"):
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
@@ -78,13 +83,15 @@ class _Answer:
     def _take_choice(self, choice: dict[str, Any]) -> None:
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
-        known = self._choices.setdefault(index, _Choice())
+        known = self._choices.get(index)
+        if known is None:
+            known = self._choices[index] = _Choice()
         # Perplexity fills in both: an empty delta in whole answers, the text so far as message in streams.
-        places = (choice.get(self._place), choice.get("delta"), choice.get("message"))
-        delta = next((place for place in places if isinstance(place, dict) and place), {})
+        delta = mapping(choice.get(self._place)) or mapping(choice.get("delta")) or mapping(choice.get("message"))
         said = known.take(delta)
-        thinks = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_details"))
-        self.has_content = self.has_content or bool(said) or known.calls > 0 or thinks
+        if not self.has_content:
+            thinks = any(delta.get(name) for name in REASONING_FIELDS)
+            self.has_content = bool(said) or known.calls > 0 or thinks
         if self._text is not None and index == min(self._choices):
             self._text.append(said)
         if choice.get("finish_reason"):
@@ -93,7 +100,7 @@ class _Answer:
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""
         choices = [self._choices[index] for index in sorted(self._choices)]
-        ended = self.done or any(choice.finish for choice in choices) or self.usage != NOT_REPORTED
+        ended = self.done or any(choice.finish for choice in choices)
         outcome = "ok" if complete and ended else "truncated"
         error = self.error or {}
         code = error.get("code") if isinstance(error.get("code"), int | str) else error.get("status_code")
@@ -174,10 +181,8 @@ def is_usage_only(event_data: bytes) -> bool:
     return isinstance(chunk, dict) and bool(chunk.get("usage")) and not chunk.get("choices") and not chunk.get("error")
 
 
-def _texts(content: object) -> list[str]:
+def _said(content: object) -> str:
     if isinstance(content, str):
-        return [content]
-    if isinstance(content, list):
-        # Mistral's reasoning models answer with chunks of content.
-        return [str(part["text"]) for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    return []
+        return content
+    # Mistral's reasoning models answer with chunks of content.
+    return "".join(part["text"] for part in objects(content) if isinstance(part.get("text"), str))

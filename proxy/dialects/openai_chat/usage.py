@@ -12,12 +12,10 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
 
     Places: `usage` (all), `x_groq.usage` (Groq), `choices[0].usage` (Moonshot).
     """
-    groq = answer.get("x_groq")
+    found = mapping(answer.get("usage")) or mapping(mapping(answer.get("x_groq")).get("usage"))
     choices = answer.get("choices")
-    places = [answer.get("usage"), groq.get("usage") if isinstance(groq, dict) else None]
-    if isinstance(choices, list):
-        places += [choice.get("usage") for choice in choices[:1] if isinstance(choice, dict)]
-    found = next((place for place in places if isinstance(place, dict) and place), None)
+    if not found and isinstance(choices, list) and choices:
+        found = mapping(mapping(choices[0]).get("usage"))
     return normal_form(found) if found else NOT_REPORTED
 
 
