@@ -11,17 +11,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_LONGEST = 128
+"""Characters of a name that are looked at: names come from clients, and some rows of the tables are expressions."""
+
 _CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai|qwen|google)\.")
 
 
 def plain_name(model: str) -> str:
     """Lower case, without the prefixes of makers and clouds."""
-    return _CLOUD.sub("", model.lower().rpartition("/")[2])
+    return _CLOUD.sub("", model[:_LONGEST].lower().rpartition("/")[2])
 
 
 def matches(clauses: str, name: str) -> bool:
     """Whether a lower-case name fulfils one of the clauses, which stand separated by spaces."""
-    return any(_fulfils(clause[0], clause[1:], name) for clause in clauses.split(" ") if clause)
+    return any(_fulfils(clause[0], clause[1:], name[:_LONGEST]) for clause in clauses.split(" ") if clause)
 
 
 def _fulfils(kind: str, text: str, name: str) -> bool:

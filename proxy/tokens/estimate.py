@@ -5,7 +5,7 @@ message's digest, so a turn weighs only what it adds. Nothing here raises: a cou
 
 Special tokens (`<|endoftext|>`) in a message are text, since providers treat them so. Reasoning counts where the body
 carries it; encrypted reasoning has no text and costs what its dialect gives as text, usually nothing: the anchor's
-`last_output` already holds it.
+`last_output` already holds it. Where a dialect gives the sealed text, its length stands for the tokens in it.
 """
 
 from collections import OrderedDict
@@ -31,6 +31,8 @@ Count = Callable[[str], int]
 """Number of tokens of a text. Never raises."""
 
 MOST_OPAQUE_TOKENS: Final = 400
+_SEALED_CHARS: Final = 200
+"""A signed text whose end goes so long without a space is not written language but sealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +173,10 @@ class Scale:
 
     def _part(self, part: Part) -> int:
         match part:
-            case Text() | Reasoning():
+            case Text():
                 return self.count(part.text)
+            case Reasoning():
+                return self._reasoning(part)
             case ToolCall():
                 return self.count(part.name) + self.count(part.arguments) + self.overheads.call
             case ToolResult():
@@ -182,6 +186,12 @@ class Scale:
                 return media_tokens(part, model=self._model)
             case Opaque():
                 return min(MOST_OPAQUE_TOKENS, part.size_chars // 4)
+
+    def _reasoning(self, part: Reasoning) -> int:
+        tokens = self.count(part.text)
+        # Encrypted reasoning is base64, which tokenizers split finely: six characters of it stand for a token inside.
+        sealed = part.signed and len(part.text) > _SEALED_CHARS and " " not in part.text[-_SEALED_CHARS:]
+        return min(tokens, len(part.text) // 6) if sealed else tokens
 
 
 def rule_of_thumb(text: str) -> int:

@@ -155,8 +155,12 @@ def update(state: Learned, sample: Sample) -> Learned:
         return _with_first_fit(msgspec.structs.replace(state, samples=count, recent_first=first))
     recent = (*state.recent, seen)[-KEPT:]
     state = msgspec.structs.replace(state, samples=count, recent=recent)
-    # A fit takes up to a millisecond: each time while there is little, later for every eighth sample.
-    return _with_fit(state) if len(recent) <= 16 or count % 8 == 0 else state
+    return _with_fit(state) if _is_due(len(recent), count) else state
+
+
+def _is_due(kept: int, count: int) -> bool:
+    """A fit takes up to two milliseconds: each time while there is little, later for every 8th and 32nd sample."""
+    return kept <= 16 or count % (8 if kept < KEPT else 32) == 0
 
 
 def _is_plausible(sample: Sample) -> bool:
@@ -175,7 +179,8 @@ def _linear(coefficients: Coefficients, growth: Growth) -> float:
 
 
 def _ranged(tokens: float, span: tuple[float, float]) -> Predicted:
-    return Predicted(tokens=round(tokens), low=round(tokens * span[0]), high=round(tokens * span[1]))
+    low, high = ((tokens + _SMALL) * edge - _SMALL for edge in span)
+    return Predicted(tokens=round(tokens), low=max(0, round(low)), high=round(high))
 
 
 def _with_fit(state: Learned) -> Learned:
@@ -232,7 +237,7 @@ def _span(
 ) -> tuple[float, float]:
     """5 % and 95 % quantiles of actual over predicted; blended with the base range while there is little."""
     ratios = sorted((one.actual + _SMALL) / (max(0.0, predicted(one.growth)) + _SMALL) for one in seen)
-    low, high = ratios[len(ratios) // 20], ratios[-1 - len(ratios) // 20]
+    low, high = (min(4.0, max(0.25, ratios[at])) for at in (len(ratios) // 20, -1 - len(ratios) // 20))
     trust = min(1.0, len(ratios) / 12)
     return (
         round(trust * low + (1 - trust) * min(low, base[0]), 4),
