@@ -226,6 +226,65 @@ def messages_stream(answer):
     return sse([*events, {"type": "ping"}, {"type": "message_stop"}], named=True)
 
 
+# --------------------------------------------------------------------------------------------------- openai responses
+def responses_history(rounds):
+    found = []
+    for number, turn in enumerate(rounds):
+        found.append({"role": "user", "content": turn.asked, **turn.unknown})
+        summary = [{"type": "summary_text", "text": turn.thought}]
+        thought = [{"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2ln", **turn.unknown}]
+        found += thought if turn.thought else []
+        for place, call in enumerate(turn.calls):
+            wish = {"type": "function_call", "name": call.tool, "arguments": json.dumps(ARGUMENTS)}
+            found.append({**wish, "call_id": _call_id(number, place), **turn.unknown})
+        for place, call in enumerate(turn.calls):
+            output = [{"type": "input_text", "text": call.text}] if call.as_parts else call.text
+            made = {"type": "function_call_output", "call_id": _call_id(number, place), "output": output}
+            found.append({**made, **({"status": "failed"} if call.is_error else {}), **turn.unknown})
+        content = [{"type": "output_text", "text": turn.said, "annotations": []}]
+        found.append({"type": "message", "role": "assistant", "content": content, **turn.unknown})
+    return found
+
+
+def responses_request(history):
+    return {
+        "model": "m",
+        "instructions": "be brief",
+        "input": [{"role": "developer", "content": "be kind"}, *history],
+        "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+        "stream": True,
+    }
+
+
+def _response(answer):
+    content = [{"type": "output_text", "text": answer.text, "annotations": []}]
+    output: list[dict[str, Any]] = [{"type": "message", "role": "assistant", "content": content}]
+    output += [
+        {"type": "function_call", "call_id": f"c{number}", "name": tool, "arguments": "{}"}
+        for number, tool in enumerate(answer.tools)
+    ]
+    usage = {
+        "input_tokens": answer.input_tokens,
+        "input_tokens_details": {"cached_tokens": answer.cached},
+        "output_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+    }
+    return {"id": "a1", "object": "response", "status": "completed", "output": output, "usage": usage}
+
+
+def responses_whole(answer):
+    return json.dumps(_response(answer)).encode()
+
+
+def responses_stream(answer):
+    response = _response(answer)
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+    events += [{"type": "response.output_text.delta", "delta": letter} for letter in answer.text]
+    events += [{"type": "response.output_item.done", "item": item} for item in response["output"]]
+    return sse([*events, {"type": "response.completed", "response": {**response, "output": []}}], named=True)
+
+
 BUILDERS = {
     "openai_chat": Builder(
         path="/v1/chat/completions",
@@ -234,6 +293,15 @@ BUILDERS = {
         whole=chat_whole,
         stream=chat_stream,
         recording="openrouter-chat/testopenrouterthinking-anthropic-thinking-streaming.t2",
+    ),
+    "openai_responses": Builder(
+        path="/v1/responses",
+        history=responses_history,
+        request=responses_request,
+        whole=responses_whole,
+        stream=responses_stream,
+        list_name="input",
+        recording="bedrock-mantle-responses/reused-tool-call-ids-stream.t3",
     ),
     "anthropic_messages": Builder(
         path="/v1/messages",

@@ -41,7 +41,7 @@ class _Reply:
 
     def item(self, item: dict[str, Any]) -> None:
         """A call or a compaction; text comes by `say`."""
-        self.compacted = self.compacted or item.get("type") in COMPACTIONS
+        self.compacted = self.compacted or str(item.get("type")) in COMPACTIONS
         name = call_name(item)
         if name is not None:
             self.calls += 1
