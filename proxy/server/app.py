@@ -21,9 +21,12 @@ from starlette.routing import Route as Page
 from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused
 from proxy.server.engines import ENGINES
 from proxy.server.engines.base import Engine
+from proxy.server.heartbeat import Send
+from proxy.server.incoming import ClientGone, Message, Receive
 from proxy.server.keys import KeyRing, with_own_key
-from proxy.server.refusals import error_body
-from proxy.server.relay import ClientGone, ErrorBody, Exchange, Message, Receive, Send, relay, send_json
+from proxy.server.refusals import ErrorBody, error_body, send_json
+from proxy.server.relay import Exchange, relay
+from proxy.server.settling import SETTLE_S, settled
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, content_length, wants_websocket
 from proxy.wire.path import Route, route
@@ -199,6 +202,10 @@ async def _serve(
         server = _Server(config)
         announce(*listener.getsockname()[:2])
         await server.serve(sockets=[listener])
+        # Calls that were cut off by the end of the drain are still on their way out.
+        if server.server_state.tasks:
+            await asyncio.wait(server.server_state.tasks, timeout=SETTLE_S)
+        await settled()
     return 0
 
 

@@ -1,9 +1,13 @@
 """Errors of ours as the client's own SDK can read them."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from proxy.server.heartbeat import Send
 from proxy.wire.body import dumps
 from proxy.wire.path import Route
+
+ErrorBody = Callable[[Route | None, int, str, str], bytes]
 
 _GOOGLE_STATUS = {
     400: "INVALID_ARGUMENT",
@@ -33,3 +37,10 @@ def error_body(route: Route | None, status: int, kind: str, message: str) -> byt
     else:
         error = {"message": message, "type": kind, "param": None, "code": kind}
     return dumps({"error": error})
+
+
+async def send_json(send: Send, status: int, body: bytes, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """A whole JSON answer of ours."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

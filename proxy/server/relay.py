@@ -5,34 +5,23 @@ under way, at any time, and closes the upstream's connection; an answer that bre
 client too, nothing is made up; what the handler wants done at the end is done once, in bounded time, also then.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from proxy.errors import BodyTooLarge, ProxyError, UpstreamBroken, UpstreamError
+from proxy.errors import ProxyError, UnsupportedEncoding, UpstreamBroken, UpstreamError
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
-from proxy.server.heartbeat import Heartbeat
+from proxy.server.heartbeat import Heartbeat, Send
+from proxy.server.incoming import Incoming, Message, Receive
+from proxy.server.refusals import ErrorBody, send_json
+from proxy.server.settling import settle
 from proxy.settings.values import Upstream
 from proxy.wire.encoding import ChunkDecoder, decode_body
 from proxy.wire.headers import Headers, content_length, first, to_client, to_upstream
 from proxy.wire.path import Route
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ErrorBody = Callable[[Route | None, int, str, str], bytes]
-
-SETTLE_S = 5.0
-"""How long `on_end` may take before it goes on without anybody waiting."""
 _WHOLE_BYTES = 256 * 1024
 """Unmodelled bodies up to this size are read before they are sent: they can then be sent again on a dead connection."""
-
-_settling: set[asyncio.Task[None]] = set()
-
-
-class ClientGone(Exception):
-    """The client closed its connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +64,10 @@ class Exchange:
         self.client_headers: Headers = scope["headers"]
         """As the client sent them; `to_upstream` of `headers` is what goes on."""
         self.query = query
-        self.on_end: Callable[[End], Awaitable[None]] | None = None
+        self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
         """Called once, after the last byte, whatever happened; shielded, waited for `SETTLE_S` at most."""
-        self.client_gone = False
         self.end: End | None = None
-        self._receive = receive
+        self._incoming = Incoming(receive, limit_bytes)
         self._send = send
         self._headers = headers
         self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
@@ -87,28 +75,20 @@ class Exchange:
         self._limit_bytes = limit_bytes
         self._heartbeat_s = heartbeat_s
         self._error_body = error_body
-        self._task = asyncio.current_task()
-        self._watcher: asyncio.Task[None] | None = None
         self._status: int | None = None
         self._observed = True
-        self._body_error: BodyTooLarge | None = None
         self._answers: list[UpstreamResponse] = []
+
+    @property
+    def client_gone(self) -> bool:
+        """Whether the client has left; the task that serves it is then being cancelled."""
+        return self._incoming.gone
 
     # The request
 
     async def read_body(self) -> bytes:
         """The whole body as it came; raises BodyTooLarge or ClientGone. From here on the client is watched."""
-        message = await self._receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body", False):
-            pieces = [piece async for piece in self._pieces(body)]
-            return b"".join(pieces)
-        self._check_size(len(body))
-        if message["type"] == "http.disconnect":
-            self.client_gone = True
-            raise ClientGone
-        self._watch()
-        return body
+        return await self._incoming.read()
 
     def decode(self, body: bytes) -> bytes:
         """The body without its content encodings, bounded by the same limit.
@@ -138,7 +118,20 @@ class Exchange:
                 body = None
         elif (length := content_length(self._headers)) is not None:
             headers.append((b"content-length", b"%d" % length))
-        request = UpstreamRequest(
+        try:
+            answer = await self._engine.send(self.request_with(headers, body, target))
+        except UpstreamError:
+            if self._incoming.too_large is not None:
+                raise self._incoming.too_large from None
+            raise
+        self._answers.append(answer)
+        return answer
+
+    def request_with(
+        self, headers: Headers, body: bytes | AsyncIterator[bytes] | None, target: bytes | None = None
+    ) -> UpstreamRequest:
+        """A request to this call's upstream."""
+        return UpstreamRequest(
             method=self.method,
             url_base=self.upstream.base_url.rstrip("/"),
             target=target or self._target,
@@ -147,14 +140,16 @@ class Exchange:
             timeout_s=self.upstream.timeout_s,
             ca_file=self.upstream.ca_file or None,
         )
-        try:
-            answer = await self._engine.send(request)
-        except UpstreamError:
-            if self._body_error is not None:
-                raise self._body_error from None
-            raise
-        self._answers.append(answer)
-        return answer
+
+    def side_request(self, path: str, body: bytes) -> UpstreamRequest:
+        """A request of ours with the client's credentials, whose answer we read ourselves: plain, not streamed.
+
+        The query stays but for `alt=sse`: it may hold a key.
+        """
+        headers = to_upstream(self._headers, drop=(b"content-encoding", b"accept-encoding", b"accept"))
+        parts = [part for part in self.query.split(b"&") if part and part != b"alt=sse"]
+        target = path.encode("latin-1") + (b"?" + b"&".join(parts) if parts else b"")
+        return self.request_with(headers, body, target)
 
     async def send_streaming(self) -> UpstreamResponse:
         """Send the client's body as it arrives, unread; small ones in one piece. Raises as `send_upstream`."""
@@ -162,7 +157,7 @@ class Exchange:
         chunked = first(self._headers, b"transfer-encoding") is not None
         if not chunked and (length is None or length <= _WHOLE_BYTES):
             return await self.send_upstream(await self.read_body())
-        return await self.send_upstream(self._pieces())
+        return await self.send_upstream(self._incoming.pieces())
 
     # The answer
 
@@ -206,6 +201,7 @@ class Exchange:
                 observed=self._observed,
             )
             return self.end
+        self._incoming.answered(whole=True)
         self.end = End(outcome="complete", status=self._status, observed=self._observed)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return self.end
@@ -215,6 +211,7 @@ class Exchange:
         if self._status is None:
             self._status = error.status
             body = self._error_body(self.route, error.status, error.kind, str(error))
+            self._incoming.answered(whole=True)
             self.end = End(outcome="refused", status=error.status, error=error)
             await send_json(self._send, error.status, body, extra)
         elif self.end is None:
@@ -227,12 +224,11 @@ class Exchange:
             outcome="client_closed" if self.client_gone else "truncated", status=self._status, observed=self._observed
         )
         self.end = end
-        if self._watcher is not None and end.outcome in ("client_closed", "truncated"):
-            self._watcher.cancel()
+        self._incoming.answered(whole=end.outcome in ("complete", "refused"))
         for answer in self._answers:
             await answer.aclose()
         if self.on_end is not None:
-            await _settle(self.on_end(end))
+            await settle(self.on_end(end))
 
     # Inside
 
@@ -257,9 +253,13 @@ class Exchange:
         if transform is not None and answer.complete and (rest := transform(b"")):
             await send({"type": "http.response.body", "body": rest, "more_body": True})
 
-    def _observer(self, observe: Callable[[bytes], None], encoding: bytes | None) -> Callable[[bytes], None]:
+    def _observer(self, observe: Callable[[bytes], None], encoding: bytes | None) -> Callable[[bytes], None] | None:
         """`observe` behind a decoder, switched off by its first failure: a copy can never break the stream."""
-        decoder = ChunkDecoder(encoding) if encoding is not None else None
+        try:
+            decoder = ChunkDecoder(encoding) if encoding is not None else None
+        except UnsupportedEncoding:
+            self._observed = False
+            return None
 
         def watch(chunk: bytes) -> None:
             if not self._observed:
@@ -275,59 +275,10 @@ class Exchange:
 
         return watch
 
-    async def _pieces(self, begun: bytes = b"") -> AsyncIterator[bytes]:
-        """The body as it arrives, after what was read of it before."""
-        total = len(begun)
-        if begun:
-            yield begun
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self._left()
-                raise ClientGone
-            piece: bytes = message.get("body", b"")
-            total += len(piece)
-            self._check_size(total)
-            if not message.get("more_body", False):
-                # The body's last piece: from here on only the client's leaving can come.
-                self._watch()
-                if piece:
-                    yield piece
-                return
-            if piece:
-                yield piece
-
-    def _check_size(self, size_bytes: int) -> None:
-        if size_bytes > self._limit_bytes:
-            self._body_error = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
-            raise self._body_error
-
-    def _watch(self) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._wait_for_leaving())
-
-    async def _wait_for_leaving(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        # The same message comes after a finished answer.
-        if self.end is None:
-            self._left()
-
-    def _left(self) -> None:
-        self.client_gone = True
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
-
 
 async def relay(exchange: Exchange) -> None:
     """The handler for calls that nobody models: both bodies stream through unread."""
     await exchange.respond(await exchange.send_streaming())
-
-
-async def send_json(send: Send, status: int, body: bytes, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """A whole JSON answer of ours."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _joined(held: Iterable[bytes], answer: UpstreamResponse) -> AsyncIterator[bytes]:
@@ -335,19 +286,6 @@ async def _joined(held: Iterable[bytes], answer: UpstreamResponse) -> AsyncItera
         yield chunk
     async for chunk in answer.chunks():
         yield chunk
-
-
-async def _settle(work: Awaitable[None]) -> None:
-    async def run() -> None:
-        await work
-
-    task = asyncio.get_running_loop().create_task(run())
-    _settling.add(task)
-    task.add_done_callback(_settling.discard)
-    # `wait` does not cancel what it waits for: a settling that takes too long, or whose call is cancelled, goes on.
-    await asyncio.wait({task}, timeout=SETTLE_S)
-    if task.done() and not task.cancelled():
-        task.exception()
 
 
 def _is_event_stream(headers: Headers) -> bool:
