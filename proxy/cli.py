@@ -121,7 +121,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def print_addresses(settings: Settings, root: str) -> None:
-    """Say, on standard error, that the proxy listens at `root`, and which base URLs clients take."""
+    """Say that the proxy listens at `root`, and which base URLs clients take. The log has standard error for itself."""
     from rich.console import Console  # noqa: PLC0415  needed by this command only
 
     lines = [f"pruning-proxy {__version__} listens on [bold]{root}[/bold] (mode {settings.mode})", "Base URLs to set:"]
@@ -133,7 +133,7 @@ def print_addresses(settings: Settings, root: str) -> None:
         lines.append(f"  {clients:<18} [bold]{url:<32}[/bold] → {settings.upstreams[upstream].base_url}")
     names = ", ".join(name for name, upstream in settings.upstreams.items() if upstream.base_url)
     lines.append(f"  {'by name':<18} [bold]{root + '/up/NAME':<32}[/bold] → {names}")
-    Console(stderr=True, highlight=False).print("\n".join(lines), soft_wrap=True)
+    Console(highlight=False).print("\n".join(lines), soft_wrap=True)
 
 
 def root_url(host: str, port: int) -> str:

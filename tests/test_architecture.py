@@ -50,6 +50,7 @@ WITHOUT_TEST: dict[str, str] = {
 WITHOUT_MODULE: dict[str, str] = {
     "tests/dialects/test_properties.py": "holds every dialect to the same laws",
     "tests/dialects/test_recordings.py": "reads the recorded calls of every dialect",
+    "tests/stores/test_contract.py": "holds every store to one contract",
     "tests/test_architecture.py": "looks at the whole package",
     "tests/test_docs.py": "looks at README and configuration file",
     "tests/test_packaging.py": "looks at the built wheel",

@@ -172,18 +172,19 @@ class TestServe:
         arguments = ["serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/state.db"]
         with subprocess.Popen(
             [sys.executable, "-m", "proxy", *arguments, "--upstream", "openai=http://127.0.0.1:1"],
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            said = [process.stderr.readline() for _ in range(6)]
+            said = [process.stdout.readline() for _ in range(6)]
             root = re.search(r"http://127\.0\.0\.1:\d+", said[0])[0]
             with opened(f"{root}/healthz") as answer:
                 status = answer.status
             process.send_signal(signal.SIGTERM)
-            process.stderr.read()
+            rest, log = process.communicate(timeout=30)
 
-            assert process.wait(30) == 0
+            assert (process.returncode, rest) == (0, "")
+        assert all(isinstance(json.loads(line), dict) for line in log.splitlines())
         assert status == 200
         assert said[0] == f"pruning-proxy {__version__} listens on {root} (mode prune)\n"
         assert re.search(rf"OpenAI clients +{root}/v1 +→ http://127\.0\.0\.1:1\n", said[2])

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from proxy.cli import COMMANDS, parser_of
+from proxy.ledger.records import Turn
+from proxy.server.events import fields_of
 from proxy.settings.load import load, setting_names
 from proxy.settings.values import PRESETS, UPSTREAMS, Settings
 
@@ -55,11 +57,9 @@ def test_the_readme_has_each_setting_with_its_default(name):
 
 
 def test_the_readme_has_no_setting_that_is_none():
-    assert set(re.findall(r"^\| `([a-zA-Z_.]+)` \|", settings_table(), re.MULTILINE)) == set(setting_names())
-
-
-def settings_table():
-    return README.partition("## Configuration")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-zA-Z_.]+)` \|", part_of_readme("Configuration"), re.MULTILINE)) == set(
+        setting_names()
+    )
 
 
 def test_the_readme_tells_what_bold_presets():
@@ -89,6 +89,26 @@ def test_the_readme_has_each_flag(name):
     (row,) = re.findall(rf"^\| `pruning-proxy {name}.*$", README, re.MULTILINE)
 
     assert {flag for flag in flags_of(name) if flag not in row} <= flags_of("serve") & flags_of("check")
+
+
+def part_of_readme(heading):
+    return README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_readme_has_each_field_of_the_log():
+    turn = Turn(
+        session="s", turn=1, at=0, upstream="openai", model="m", dialect="openai_chat", basis="estimated", estimated=1
+    )
+    rows = re.findall(r"^\| (`.*?`) \|", part_of_readme("Log"), re.MULTILINE)
+
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(fields_of(turn))
+
+
+def test_the_readme_has_each_header():
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "proxy").rglob("*.py"))
+    headers = set(re.findall(r"\bx-(?:context|proxy)-[a-z-]+", source))
+
+    assert headers == set(re.findall(r"\bx-(?:context|proxy)-[a-z-]+", part_of_readme("Headers")))
 
 
 def test_the_one_test_command_is_named():
