@@ -7,6 +7,7 @@ import re
 
 from proxy.dialects.anthropic_messages import AnthropicMessages
 from proxy.dialects.base import Dialect
+from proxy.dialects.gemini import Gemini
 from proxy.dialects.openai_chat import OpenAIChat
 from proxy.dialects.openai_responses import OpenAIResponses
 
@@ -17,6 +18,12 @@ DIALECTS: tuple[tuple[re.Pattern[str], Dialect], ...] = (
     (
         re.compile(r"/v1/messages(/count_tokens)?$|/publishers/anthropic/models/[^/]+:(r|streamR)awPredict$"),
         AnthropicMessages(),
+    ),
+    (
+        re.compile(
+            r"(/(models|tunedModels|endpoints)/[^/:]+|/v1internal):(generateContent|streamGenerateContent|countTokens)$"
+        ),
+        Gemini(),
     ),
 )
 

@@ -285,6 +285,64 @@ def responses_stream(answer):
     return sse([*events, {"type": "response.completed", "response": {**response, "output": []}}], named=True)
 
 
+# ----------------------------------------------------------------------------------------------------------- gemini
+def gemini_history(rounds):
+    found = []
+    for turn in rounds:
+        found.append({"role": "user", "parts": [{"text": turn.asked, **turn.unknown}]})
+        thought = [{"text": turn.thought, "thought": True, "thoughtSignature": "c2ln"}] if turn.thought else []
+        if turn.calls:
+            calls = [{"functionCall": {"name": call.tool, "args": ARGUMENTS}, **turn.unknown} for call in turn.calls]
+            found.append({"role": "model", "parts": [*thought, *calls]})
+            responses = []
+            for call in turn.calls:
+                response = {"error" if call.is_error and call.text else "output": call.text}
+                response |= {"exit_code": 0} if call.as_parts else {}
+                made = {"name": call.tool, "response": response, **turn.unknown}
+                responses.append({"function_response" if call.as_parts else "functionResponse": made})
+            found.append({"role": "user", "parts": responses})
+        found.append({"role": "model", "parts": [*thought, {"text": turn.said, **turn.unknown}]})
+    return found
+
+
+def gemini_request(history):
+    return {
+        "systemInstruction": {"parts": [{"text": "be brief"}]},
+        "contents": history,
+        "tools": [{"functionDeclarations": [{"name": "read", "parameters": {"type": "OBJECT"}}]}],
+        "generationConfig": {"maxOutputTokens": 500},
+    }
+
+
+def _gemini_chunk(parts, usage, **more):
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **more}], "usageMetadata": usage}
+
+
+def _gemini_usage(answer):
+    return {
+        "promptTokenCount": answer.input_tokens,
+        "cachedContentTokenCount": answer.cached,
+        "candidatesTokenCount": answer.output_tokens,
+        "totalTokenCount": answer.input_tokens + answer.output_tokens,
+    }
+
+
+def _gemini_calls(answer):
+    return [{"functionCall": {"name": tool, "args": {}}} for tool in answer.tools]
+
+
+def gemini_whole(answer):
+    parts = [{"text": answer.text}, *_gemini_calls(answer)]
+    return json.dumps(_gemini_chunk(parts, _gemini_usage(answer), finishReason="STOP"), indent=2).encode()
+
+
+def gemini_stream(answer):
+    parts: list[dict[str, Any]] = [{"text": letter} for letter in answer.text]
+    begun = {"promptTokenCount": answer.input_tokens, "totalTokenCount": answer.input_tokens}
+    chunks = [_gemini_chunk([part], begun) for part in [*parts, *_gemini_calls(answer)]]
+    return sse([*chunks, _gemini_chunk([{"text": ""}], _gemini_usage(answer), finishReason="STOP")])
+
+
 BUILDERS = {
     "openai_chat": Builder(
         path="/v1/chat/completions",
@@ -310,5 +368,14 @@ BUILDERS = {
         whole=messages_whole,
         stream=messages_stream,
         recording="anthropic-messages/testanthropicthinkingwithcachecontrol-claude-sonnet-4-thinking-streaming.t2",
+    ),
+    "gemini": Builder(
+        path="/v1beta/models/m:streamGenerateContent",
+        history=gemini_history,
+        request=gemini_request,
+        whole=gemini_whole,
+        stream=gemini_stream,
+        list_name="contents",
+        recording="gemini-generate/code-execution-stream",
     ),
 }

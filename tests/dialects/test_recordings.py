@@ -14,10 +14,18 @@ from proxy.dialects import dialect_for
 from proxy.wire.body import splice
 from tests.dialects.recordings import cut, expected, named, numbers, observe, recordings
 
+
+def gemini_path(row):
+    if row["api"] == "count_tokens":
+        return "/v1beta/models/m:countTokens"
+    return "/v1beta/models/m:" + ("generateContent" if row["stream"] == "no" else "streamGenerateContent")
+
+
 PATHS = {
     "openai_chat": lambda _: "/v1/chat/completions",
     "openai_responses": lambda row: "/v1/responses" + ("/input_tokens" if row["api"].endswith("tokens") else ""),
     "anthropic_messages": lambda row: "/v1/messages" + ("/count_tokens" if row["api"].endswith("tokens") else ""),
+    "gemini": gemini_path,
 }
 ROWS = [
     pytest.param(dialect_for(path(recording.row)), path(recording.row), recording, id=f"{name}-{named(recording)}")

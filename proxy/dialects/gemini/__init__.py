@@ -1,0 +1,72 @@
+"""Google Gemini on the Gemini API, Vertex AI and Code Assist (API reference, "generateContent", 2026-10)."""
+
+from collections.abc import Mapping
+
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.gemini.rewrite import replace_responses, strip_thoughts
+from proxy.dialects.gemini.stream import GeminiReader
+from proxy.dialects.gemini.view import NAME, view_body
+from proxy.dialects.refusals import refusal_of
+from proxy.wire.body import dumps
+
+# google.rpc.Code by HTTP status (google/rpc/code.proto); its SDKs read `status`.
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    413: "INVALID_ARGUMENT",
+    415: "INVALID_ARGUMENT",
+    426: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class Gemini:
+    """`POST …/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
+
+    name = NAME
+
+    def is_count(self, path: str) -> bool:
+        """`:countTokens` takes the same contents and answers `{"totalTokens": n}`."""
+        return path.endswith(":countTokens")
+
+    def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+        """Read a request."""
+        return view_body(path, headers, body, recall)
+
+    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+        """Put new text into the responses of a content; an object stays an object."""
+        return replace_responses(message, texts)
+
+    def strip_reasoning(self, message: bytes) -> bytes:
+        """Take the `thought` parts out; signatures on other parts stay."""
+        return strip_thoughts(message)
+
+    def user_message(self, text: str) -> bytes:
+        """`{"role":"user","parts":[{"text":text}]}`."""
+        return dumps({"role": "user", "parts": [{"text": text}]})
+
+    def ask_usage(self, view: View) -> tuple[Splice, ...]:
+        """Nothing: every chunk carries usage."""
+        return ()
+
+    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+        """Reads one object, server-sent events or a JSON array, whichever comes."""
+        return GeminiReader(keep_text=keep_text)
+
+    def is_usage_only(self, event_data: bytes) -> bool:
+        """Never: we ask for nothing."""
+        return False
+
+    def refusal(self, status: int, body: bytes) -> Refusal | None:
+        """Overflow, or a thought signature that is missing or altered."""
+        return refusal_of(status, body)
+
+    def error_body(self, status: int, kind: str, message: str) -> bytes:
+        """`{"error": {"code", "message", "status"}}` as Google's SDKs read it."""
+        return dumps({"error": {"code": status, "message": message, "status": _STATUSES.get(status, "INTERNAL")}})

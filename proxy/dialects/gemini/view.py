@@ -1,0 +1,111 @@
+"""Gemini: from the bytes of a request to a conversation.
+
+The model stands in the path, and so does whether the answer is streamed. A count may wrap the whole request in
+`generateContentRequest`, and Google's Code Assist wraps every request in `request`; spans and fields are then those of
+the inner object. Google also takes a single content without its list; then nothing is edited.
+
+`cachedContent` names a prefix (system text, tools, contents) that Google keeps. It is no history in the sense of
+`server_history`, for the client still sends every content behind it and all that we edit lies there. So it is measured as
+a piece of system text that cannot be read: the first answer's usage tells its size.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.conversation.fingerprint import digest
+from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import View
+from proxy.dialects.fields import objects, small_values, whole
+from proxy.dialects.gemini.contents import parse_content, parse_system
+from proxy.dialects.gemini.spelling import either, spelled
+from proxy.dialects.labels import label_of
+from proxy.dialects.utility import is_utility
+from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
+
+NAME = "gemini"
+
+_MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):[A-Za-z]+$")
+_WRAPPERS = ("generateContentRequest", "request")
+_LARGE = ("contents", "tools", "systemInstruction", "system_instruction")
+
+
+def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+    """The view of a request; None when the body is not one."""
+    try:
+        outer = object_spans(body)
+        wrapper = "" if "contents" in outer else next(filter(None, (spelled(outer, name) for name in _WRAPPERS)), "")
+        fields = object_spans(body, *outer[wrapper]) if wrapper else outer
+        first = body[fields["contents"][0] : fields["contents"][0] + 1]
+        if first not in (b"[", b"{"):
+            return None
+        is_list = first == b"["
+        spans = array_spans(body, *fields["contents"]) if is_list else [fields["contents"]]
+        messages = tuple(recall.get(NAME, body[start:end], parse_content) for start, end in spans)
+        small = small_values(body, {**outer, **fields}, (*_LARGE, wrapper))
+        limits = _limits(body, fields)
+        system = _system(body, fields, small, recall)
+        tools = _tools(body, fields, recall)
+    except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    conversation = Conversation(
+        dialect=NAME,
+        model=_model(path, small),
+        system=system,
+        tools=tools,
+        messages=messages,
+        stream=path.endswith(":streamGenerateContent"),
+        max_output=whole(either(limits, "maxOutputTokens")),
+        session_label=label_of(headers, small),
+        utility=is_utility((*system, *messages), tools),
+    )
+    return View(
+        body=body,
+        conversation=conversation,
+        spans=tuple(spans),
+        fields=fields,
+        choices=whole(either(limits, "candidateCount")) or 1,
+        editable=is_list,
+    )
+
+
+def _model(path: str, small: Mapping[str, Any]) -> str:
+    named = _MODEL.search(path)
+    return named[1] if named else str(small.get("model") or "").removeprefix("models/")
+
+
+def _limits(body: bytes, fields: Mapping[str, Span]) -> dict[str, Any]:
+    """The short values of `generationConfig`; an output schema in it may be long."""
+    name = spelled(fields, "generationConfig")
+    if not name or body[slice(*fields[name])] == b"null":
+        return {}
+    return small_values(body, object_spans(body, *fields[name]), ())
+
+
+def _system(body: bytes, fields: Mapping[str, Span], small: Mapping[str, Any], recall: Recall) -> tuple[Message, ...]:
+    found = []
+    cached = either(small, "cachedContent")
+    if cached:
+        part = Opaque(kind="cachedContent", size_chars=len(str(cached)))
+        found.append(Message(role="system", parts=(part,), digest=digest(cached)))
+    name = spelled(fields, "systemInstruction")
+    raw = body[slice(*fields[name])] if name else b"null"
+    if raw != b"null":
+        found.append(recall.get(f"{NAME} system", raw, parse_system))
+    return tuple(found)
+
+
+def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
+    return recall.get(f"{NAME} tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
+
+
+def parse_tools(raw: bytes) -> Tools:
+    """`tools`: groups of function declarations, and Google's own tools, which go by their key."""
+    groups = loads(raw)
+    names: list[str] = []
+    for group in [groups] if isinstance(groups, dict) else objects(groups):
+        key = spelled(group, "functionDeclarations")
+        names += [str(declared.get("name") or "") for declared in objects(group.get(key))]
+        names += [own for own in group if own != key]
+    return Tools(digest=digest(groups), text=dumps(groups).decode(), names=tuple(names)) if names else NO_TOOLS
