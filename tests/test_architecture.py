@@ -52,6 +52,7 @@ WITHOUT_MODULE: dict[str, str] = {
     "tests/dialects/test_recordings.py": "reads the recorded calls of every dialect",
     "tests/stores/test_contract.py": "holds every store to one contract",
     "tests/test_architecture.py": "looks at the whole package",
+    "tests/test_container.py": "looks at the Dockerfile",
     "tests/test_docs.py": "looks at README and configuration file",
     "tests/test_packaging.py": "looks at the built wheel",
 }
