@@ -1,14 +1,13 @@
 """What stands or falls together: a tool call and its results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.conversation.model import Message, ToolCall, ToolResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A tool result with the call it answers."""
+class Pair(NamedTuple):
+    """A tool result with the call it answers. A tuple, since every request makes hundreds of them."""
 
     message: int
     """Index of the message that holds the result."""
@@ -26,19 +25,43 @@ class Pair:
         return self.call.name if self.call else self.result.name
 
 
+_Placed = tuple[int, ToolCall]
+"""A call and the index of its message."""
+
+
 def pairs(messages: Sequence[Message]) -> list[Pair]:
-    """Every tool result in order, with its call. Ids may be reused: the nearest earlier call of that id counts."""
-    calls: dict[str, tuple[int, ToolCall]] = {}
-    by_name: dict[str, tuple[int, ToolCall]] = {}
+    """Every tool result in order, with its call.
+
+    Ids may be reused: the nearest earlier call of that id counts. Where there are none (Gemini, the old functions), the
+    calls of one name are answered in their order.
+    """
+    by_id: dict[str, _Placed] = {}
+    by_name: dict[str, _Placed] = {}
+    waiting: list[_Placed] = []
     found = []
     for index, message in enumerate(messages):
         for position, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
-                calls[part.call_id] = by_name[part.name] = (index, part)
+                by_name[part.name] = (index, part)
+                if part.call_id:
+                    by_id[part.call_id] = (index, part)
+                else:
+                    waiting.append((index, part))
             elif isinstance(part, ToolResult):
-                at, call = calls.get(part.call_id) or by_name.get(part.name) or (-1, None)
-                found.append(Pair(message=index, part=position, result=part, call=call, call_message=at))
+                placed = by_id.get(part.call_id) or _next_waiting(waiting, part)
+                if placed is None and not part.call_id:
+                    placed = by_name.get(part.name)
+                at, call = placed or (-1, None)
+                found.append(Pair(index, position, part, call, at))
     return found
+
+
+def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
+    """Takes the first call without an id that this result can answer."""
+    for number, (_, call) in enumerate(waiting):
+        if call.name == result.name or not (result.name or result.call_id):
+            return waiting.pop(number)
+    return None
 
 
 def is_cut(messages: Sequence[Message], at: int) -> bool:

@@ -1,0 +1,37 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from proxy.conversation.model import NO_TOOLS, Message, Text, after_last_assistant
+
+
+def told(roles):
+    return tuple(Message(role=role, parts=(Text(text="x"),), digest=b"") for role in roles)
+
+
+@pytest.mark.parametrize(
+    ("roles", "unseen"),
+    [
+        ((), 0),
+        (("user",), 0),
+        (("user", "assistant"), 2),
+        (("user", "assistant", "tool", "tool"), 2),
+        (("user", "assistant", "tool", "assistant", "user", "system"), 4),
+        # A history that begins with nobody's answer: everything is new.
+        (("system", "user", "user"), 0),
+    ],
+)
+def test_what_stands_behind_the_last_answer_has_been_seen_by_no_model(roles, unseen):
+    assert after_last_assistant(told(roles)) == unseen
+
+
+def test_a_message_is_shared_and_so_cannot_be_changed():
+    (message,) = told(("user",))
+
+    with pytest.raises(FrozenInstanceError):
+        message.role = "assistant"
+    assert hash(message) == hash(told(("user",))[0])
+
+
+def test_no_tools_have_no_names_and_cost_nothing():
+    assert (NO_TOOLS.names, NO_TOOLS.text) == ((), "")

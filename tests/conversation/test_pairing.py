@@ -1,0 +1,143 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation.model import Message, Text, ToolCall, ToolResult
+from proxy.conversation.pairing import cut_positions, is_cut, pairs
+
+
+def call(call_id, name="read"):
+    return ToolCall(call_id=call_id, name=name, arguments="{}")
+
+
+def result(call_id, name="", text="x"):
+    return ToolResult(call_id=call_id, name=name, text=text)
+
+
+def said(*parts, role="assistant"):
+    return Message(role=role, parts=parts, digest=b"")
+
+
+def matched(*messages):
+    """For each result: where its call stands, and the tool's name."""
+    return [(pair.call_message, pair.tool) for pair in pairs(messages)]
+
+
+def test_a_result_belongs_to_the_call_with_its_id():
+    history = said(call("a", "read"), call("b", "write")), said(result("b")), said(result("a"))
+
+    assert matched(*history) == [(0, "write"), (0, "read")]
+
+
+def test_an_id_that_is_used_again_means_the_nearest_earlier_call():
+    history = said(call("a", "read")), said(result("a")), said(call("a", "write")), said(result("a"))
+
+    assert matched(*history) == [(0, "read"), (2, "write")]
+
+
+def test_a_result_without_its_call_is_an_orphan():
+    (pair,) = pairs([said(result("lost")), said(call("lost"))])
+
+    assert (pair.call, pair.call_message, pair.tool) == (None, -1, "")
+
+
+def test_an_orphans_tool_is_the_one_that_it_names_itself():
+    assert matched(said(result("lost", "grep"))) == [(-1, "grep")]
+
+
+def test_results_without_ids_belong_to_the_calls_of_their_name_in_order():
+    """Gemini's calls and the old functions have no ids."""
+    history = (
+        said(call("", "read"), call("", "write"), call("", "read")),
+        said(result("", "read"), result("", "write"), result("", "read")),
+    )
+    found = pairs(history)
+
+    assert [pair.call for pair in found] == list(history[0].parts)
+    assert found[0].call is not found[2].call
+
+
+def test_a_name_that_is_called_again_means_the_call_that_waits():
+    history = (
+        said(call("", "read")),
+        said(result("", "read")),
+        said(call("", "read")),
+        said(result("", "read")),
+        said(result("", "read")),
+    )
+
+    assert matched(*history) == [(0, "read"), (2, "read"), (2, "read")]
+
+
+def test_without_ids_and_names_calls_are_answered_in_order():
+    history = said(call("", "read"), call("", "write")), said(result("")), said(result("")), said(result(""))
+
+    assert matched(*history) == [(0, "read"), (0, "write"), (-1, "")]
+
+
+def test_a_name_does_not_help_a_result_whose_id_is_another_one():
+    assert matched(said(call("a", "read")), said(result("lost", "read"))) == [(-1, "read")]
+    # But a call without an id can be meant by any.
+    assert matched(said(call("", "read")), said(result("lost", "read"))) == [(0, "read")]
+    assert matched(said(call("", "read")), said(result("lost"))) == [(-1, "")]
+
+
+def test_parts_are_numbered_within_their_message():
+    history = said(call("a"), call("b")), said(Text(text="note"), result("a"), result("b"), role="user")
+
+    assert [(pair.message, pair.part) for pair in pairs(history)] == [(1, 1), (1, 2)]
+
+
+def test_no_cut_parts_a_call_from_any_of_its_results():
+    history = (
+        said(Text(text="go"), role="user"),
+        said(call("a"), call("b")),
+        said(result("a")),
+        said(result("b")),
+        said(),
+    )
+
+    assert cut_positions(history) == [0, 1, 4, 5]
+    assert [is_cut(history, at) for at in range(6)] == [False, False, True, True, False, False]
+
+
+def test_orphans_may_be_cut_off():
+    assert cut_positions([said(result("x")), said(result("y"))]) == [0, 1, 2]
+
+
+histories = st.lists(
+    st.lists(
+        st.one_of(
+            st.builds(call, st.sampled_from(["", "a", "b", "c"]), st.sampled_from(["read", "write"])),
+            st.builds(result, st.sampled_from(["", "a", "b", "c"]), st.sampled_from(["", "read", "write"])),
+            st.just(Text(text="x")),
+        ),
+        max_size=4,
+    ).map(lambda parts: said(*parts)),
+    max_size=10,
+)
+
+
+@given(messages=histories)
+def test_every_result_is_found_once_and_never_before_its_call(messages):
+    found = pairs(messages)
+    results = [
+        (at, place)
+        for at, message in enumerate(messages)
+        for place, part in enumerate(message.parts)
+        if isinstance(part, ToolResult)
+    ]
+
+    assert [(pair.message, pair.part) for pair in found] == results
+    for pair in found:
+        assert pair.call_message <= pair.message
+        assert (pair.call is None) == (pair.call_message == -1)
+        if pair.call is not None:
+            assert pair.call in messages[pair.call_message].parts
+            assert pair.call.call_id in ("", pair.result.call_id) or not pair.result.call_id
+
+
+@given(messages=histories, at=st.integers(0, 10))
+def test_a_position_is_open_exactly_when_a_cut_there_parts_nothing(messages, at):
+    at = min(at, len(messages))
+
+    assert (at in cut_positions(messages)) == (not is_cut(messages, at))

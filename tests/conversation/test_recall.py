@@ -1,0 +1,64 @@
+import pytest
+
+from proxy.conversation.recall import Recall
+
+
+def test_the_same_bytes_are_made_into_something_once():
+    made = []
+    recall = Recall()
+
+    assert recall.get("kind", b"x", lambda raw: made.append(raw) or len(made)) == 1
+    assert recall.get("kind", bytes(bytearray(b"x")), lambda raw: made.append(raw) or len(made)) == 1
+    assert made == [b"x"]
+
+
+def test_kinds_do_not_mix():
+    recall = Recall()
+
+    assert recall.get("a", b"x", lambda _: 1) == 1
+    assert recall.get("b", b"x", lambda _: 2) == 2
+    assert recall.get("a", b"x", lambda _: 3) == 1
+
+
+def test_the_least_recently_used_goes_first():
+    recall = Recall(room_bytes=40_000)
+    for name in (b"a", b"b", b"c"):
+        recall.get("kind", name * 10_000, lambda raw: raw[:1])
+    recall.get("kind", b"a" * 10_000, lambda _: b"made again")
+    recall.get("kind", b"d" * 10_000, lambda raw: raw[:1])
+
+    assert recall.get("kind", b"a" * 10_000, lambda _: b"made again") == b"a"
+    assert recall.get("kind", b"b" * 10_000, lambda _: b"made again") == b"made again"
+
+
+def test_what_is_larger_than_the_room_is_held_alone():
+    recall = Recall(room_bytes=1000)
+    recall.get("kind", b"a" * 10, len)
+    recall.get("kind", b"b" * 100_000, len)
+
+    assert recall.get("kind", b"b" * 100_000, lambda _: -1) == 100_000
+    assert recall.get("kind", b"a" * 10, lambda _: -1) == -1
+
+
+def test_many_small_things_are_bounded_too():
+    """A parsed message of 30 bytes takes far more than 30 bytes."""
+    recall = Recall(room_bytes=100_000)
+    for number in range(5000):
+        recall.get("kind", b"%d" % number, lambda raw: [raw])
+
+    assert len(recall) < 1000
+    assert recall.held_bytes <= 100_000
+
+
+def test_what_could_not_be_made_is_not_held():
+    recall = Recall()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            recall.get("kind", b"x", refuse)
+
+    assert recall.held_bytes == 0
+    assert recall.get("kind", b"x", len) == 1
+
+
+def refuse(raw):
+    raise ValueError("no")
