@@ -38,7 +38,7 @@ def checked(settings: Settings, origins: Mapping[Where, str]) -> Settings:
 def _check_keys(server: Server) -> None:
     names = [named_key(entry)[0] for entry in server.require_keys]
     keys = [named_key(entry)[1] for entry in server.require_keys]
-    if any(not key for key in keys):
+    if not all(key.strip("= ") for key in keys):
         raise SettingsError("server.require_keys: expected KEY or NAME=KEY, got an empty entry")
     if len(set(names)) < len(names) or len(set(keys)) < len(keys):
         raise SettingsError("server.require_keys: each name and each key may stand there once")
@@ -46,7 +46,7 @@ def _check_keys(server: Server) -> None:
 
 def _check_store(settings: Settings) -> None:
     scheme = settings.store.url.partition("://")[0]
-    if "://" not in settings.store.url or scheme not in STORE_SCHEMES:
+    if "://" not in settings.store.url or scheme not in STORE_SCHEMES or settings.store.url == "sqlite:///":
         raise SettingsError(
             f"store.url: expected sqlite:///PATH, redis://HOST:PORT/DB or memory://, got {scheme.partition(':')[0]!r}"
         )

@@ -117,6 +117,11 @@ def _kind(given: Given) -> Any:
         case (section, *_) if len(given.where) < (3 if section in NAMED_SECTIONS else 2) and section in _SECTIONS:
             raise SettingsError(f"{dotted(given.where)} is a section of settings, not a setting ({given.origin})")
     name = dotted(given.where)
+    if isinstance(given.value, dict) and len(given.where) == 3:
+        section, first, second = given.where
+        raise SettingsError(
+            f'unknown setting "{name}" ({given.origin}); a name with dots wants quotes: [{section}."{first}.{second}"]'
+        )
     known = {dotted(where) for where in _known_settings(*_own_name(given.where))}
     near = _same_key(given.where, known) or get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "; `pruning-proxy check` lists all settings"

@@ -106,12 +106,13 @@ def test_each_proxy_key_stands_once(keys):
     assert "may stand there once" in refused(Settings(server=Server(require_keys=keys)))
 
 
-def test_a_proxy_key_is_not_empty():
+@pytest.mark.parametrize("key", ["", " ", "=", "=="])
+def test_a_proxy_key_is_not_empty(key):
     """An empty key would let everybody in."""
-    assert "got an empty entry" in refused(Settings(server=Server(require_keys=("",))))
+    assert "got an empty entry" in refused(Settings(server=Server(require_keys=(key,))))
 
 
-@pytest.mark.parametrize("url", ["", "state.db", "postgres://user:pass-word@h", "redis:pass-word"])
+@pytest.mark.parametrize("url", ["", "state.db", "sqlite:///", "postgres://user:pass-word@h", "redis:pass-word"])
 def test_a_store_url_has_a_known_scheme(url):
     text = refused(Settings(store=Store(url=url)))
 

@@ -160,6 +160,11 @@ class TestWrong:
 
         assert refused(config=path) == f'unknown setting "prune.policies" ({path}); did you mean "prune.policy"?'
 
+    def test_a_model_pattern_whose_dots_nobody_quoted_is_explained(self, tmp_path):
+        path = a_file(tmp_path, "[models.gpt-4.1]\nwindow = 5\n")
+
+        assert refused(config=path).endswith('a name with dots wants quotes: [models."gpt-4.1"]')
+
     def test_a_wrong_value_says_what_to_write(self, tmp_path):
         path = a_file(tmp_path, '[prune]\nengage = "high"\n')
 
