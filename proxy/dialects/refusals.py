@@ -37,6 +37,7 @@ _OVERFLOW = _any_of(
     r"exceeds (the )?(model'?s )?maximum context length",
     r"context length (is|of) only \d+",
     r"input token count.*exceeds the maximum",
+    r"input token count is \d+ but model only supports",
     r"input tokens? exceed",
     r"number of input tokens exceeds",
     r"maximum allowed input length",
@@ -61,7 +62,8 @@ _OVERFLOW = _any_of(
 # Where the text names the window itself; the first group is the number.
 _WINDOW = re.compile(
     r"(?:maximum context length(?: is|:)?|maximum prompt length is|maximum model length of|context length \(|"
-    r"maximum number of tokens allowed \(|tokens > |exceed context limit: [\d +]+> |while limit is|"
+    r"maximum number of tokens allowed \(|model only supports up to|tokens > |exceed context limit: [\d +]+> |"
+    r"while limit is|"
     r"model token limit:|exceeds the limit of|loaded with context length of only|for model with|"
     r"maximum allowed input length of|configured limit of|should be \[1, ?|\"n_ctx\":|inputs` tokens \+ `max_new_tokens` must be <=)"
     r"\s*(\d{3,8})",
@@ -78,6 +80,7 @@ _REASONING = _any_of(
     r"thinking\.signature: field required",
     r"missing a .?thought_signature",
     r"(invalid|corrupted) thought signature",
+    r"thought signature is not valid",
     r"of type 'reasoning' was provided without its required following item",
     r"was provided without its required 'reasoning' item",
     r"encrypted content .{0,80}could not be verified",

@@ -19,6 +19,7 @@ OVERFLOWS = [
     ("Anthropic, bytes", 413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}, None),
     # Google
     ("Gemini", 400, {"error": {"code": 400, "message": "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}, 1048576),
+    ("Vertex", 400, "Unable to submit request because the input token count is 135538 but model only supports up to 32768. Reduce the input token count and try again.", 32768),
     ("Gemini, as an array", 400, [{"error": {"code": 400, "message": "The input token count exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}], 1048576),
     # Bedrock
     ("Bedrock", 400, "Input is too long for requested model.", None),
@@ -93,6 +94,7 @@ REASONING = [
     "Unable to submit request because function call `x` in the 5. content block is missing a `thought_signature`.",
     "Invalid thought signature",
     "Corrupted thought signature.",
+    "Unable to submit request because Thought signature is not valid.. Learn more: https://cloud.example/docs",
     "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
     "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
     "The encrypted content gAAAAAB could not be verified. Reason: Encrypted content organization_id did not match",

@@ -1,0 +1,101 @@
+import json
+from math import inf, nan
+
+import pytest
+
+from proxy.conversation.model import NO_TOOLS
+from proxy.dialects.fields import (
+    MOST_ANSWER_BYTES,
+    WholeAnswer,
+    count,
+    first_count,
+    mapping,
+    objects,
+    parse_tools,
+    parsed,
+    small_values,
+    whole,
+)
+from proxy.wire.body import object_spans
+
+
+def test_small_values_are_parsed_and_large_fields_are_not():
+    body = json.dumps({"model": "m", "messages": "short", "long": "x" * 5000, "n": 2}).encode()
+
+    assert small_values(body, object_spans(body), ("messages",)) == {"model": "m", "n": 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(5, 5), (0, None), (-1, None), (True, None), (5.0, None), ("5", None), (None, None)]
+)
+def test_a_limit_is_a_positive_whole_number(value, read):
+    assert whole(value) == read
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(5, 5), (0, 0), (5.0, 5), (-1, None), (True, None), (inf, None), (nan, None), ("5", None)]
+)
+def test_a_count_is_not_negative(value, read):
+    assert count(value) == read
+
+
+def test_the_first_count_wins():
+    assert first_count(None, "x", 0, 5) == 0
+    assert first_count(None) is None
+
+
+@pytest.mark.parametrize("odd", [None, 5, "x", []])
+def test_what_is_no_object_is_an_empty_one(odd):
+    assert mapping(odd) == {}
+    assert objects(odd) == []
+
+
+def test_objects_of_an_array_are_picked_out():
+    assert objects([{"a": 1}, 5, None, {}]) == [{"a": 1}, {}]
+
+
+def test_broken_json_is_nothing():
+    assert parsed(b'{"a":1}') == {"a": 1}
+    assert parsed(b"{") is None
+    assert parsed(b"[" * 100_000) is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "name"),
+    [
+        ({"type": "function", "function": {"name": "f"}}, "f"),
+        ({"type": "function", "name": "f"}, "f"),
+        ({"name": "f", "input_schema": {}}, "f"),
+        ({"type": "web_search"}, "web_search"),
+        ({"function": None}, ""),
+    ],
+)
+def test_a_tool_has_a_name_in_every_format(definition, name):
+    read = parse_tools(json.dumps([definition], indent=2).encode())
+
+    assert read.names == (name,)
+    assert json.loads(read.text) == [definition]
+
+
+def test_tools_that_mean_the_same_have_one_digest():
+    one, other = (parse_tools(raw) for raw in (b'[{"name":"f","x":null}]', b'[ {"name": "f"} ]'))
+
+    assert one.digest == other.digest != parse_tools(b'[{"name":"g"}]').digest
+    assert parse_tools(b'{"name":"f"}') == NO_TOOLS
+
+
+def test_an_answer_in_pieces_is_one_value():
+    answer = WholeAnswer()
+    for piece in (b"\n\n", b'{"a"', b":1}"):
+        answer.feed(piece)
+
+    assert answer.parsed() == {"a": 1}
+
+
+def test_an_answer_over_the_limit_is_given_up():
+    answer = WholeAnswer()
+    answer.feed(b'"')
+    answer.feed(b"x" * MOST_ANSWER_BYTES)
+    answer.feed(b'"')
+
+    assert answer.parsed() is None
