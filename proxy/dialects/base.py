@@ -118,6 +118,18 @@ class Dialect(Protocol):
     def user_message(self, text: str) -> bytes:
         """A whole history element with which a user says `text`."""
 
+    def summary_target(self, path: str, model: str) -> str:
+        """The path (without query) to which a summary call goes: never a stream. `model` empty: the request's own."""
+
+    def summary_body(self, *, model: str, system: str, text: str, max_tokens: int) -> bytes:
+        """A fresh request that asks `model` one thing: no tools, no stream, no format."""
+
+    def for_summary(self, body: bytes, max_tokens: int) -> bytes:
+        """A conversation's body turned into a summary call on the same cached prefix.
+
+        Messages, tools and system text keep their bytes; streaming, forced tools, formats and stop words go.
+        """
+
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Splices that make the provider report usage in a stream; empty where there is nothing to ask."""
 

@@ -63,7 +63,7 @@ def _claude_code(user_id: object) -> str | None:
     if user_id.startswith("{"):
         try:
             found = loads(user_id.encode()).get("session_id")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return None
         return found if isinstance(found, str) else None
     _, mark, session = user_id.rpartition("_session_")

@@ -35,16 +35,10 @@ def apply_plan(
     changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
     hidden: set[int] = set()
     first = len(keys)
-    for edit in standing:
-        if isinstance(edit, Summarise):
-            start, end = index[edit.first], index[edit.last]
-            # A later summary swallows an earlier one: the widest wins, and nothing inside it is written any more.
-            if any(_contains(other, edit, index) for other in standing if other is not edit):
-                continue
-            span = (view.spans[start][0], view.spans[end][1])
-            changes.append((span, dialect.user_message(edit.text)))
-            hidden.update(range(start, end + 1))
-            first = min(first, start)
+    for start, end, text in _summaries(standing, index):
+        changes.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(text)))
+        hidden.update(range(start, end + 1))
+        first = min(first, start)
     for number, edits in _by_message(standing, index).items():
         if number not in hidden:
             span = view.spans[number]
@@ -70,12 +64,17 @@ def stands(edit: Edit, index: dict[bytes, int]) -> bool:
             return edit.at in index
 
 
-def _contains(outer: Edit, inner: Summarise, index: dict[bytes, int]) -> bool:
-    """Whether `outer` is a summary over all of `inner`'s range, and more (or the same, decided later)."""
-    if not isinstance(outer, Summarise):
-        return False
-    a, b, c, d = index[outer.first], index[outer.last], index[inner.first], index[inner.last]
-    return a <= c and d <= b and (b - a) > (d - c)
+def _summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, str]]:
+    """First and last message and text of each summary that is written; nothing inside of one is written any more.
+
+    A later summary swallows an earlier one. Where two overlap, the wider counts, of equal ones the later.
+    """
+    ranges = [(index[edit.first], index[edit.last], edit.text) for edit in standing if isinstance(edit, Summarise)]
+    kept: list[tuple[int, int, str]] = []
+    for start, end, text in sorted(reversed(ranges), key=lambda one: one[0] - one[1]):
+        if start <= end and all(end < other[0] or other[1] < start for other in kept):
+            kept.append((start, end, text))
+    return kept
 
 
 def _by_message(edits: Iterable[Edit], index: dict[bytes, int]) -> dict[int, list[Edit]]:

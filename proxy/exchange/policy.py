@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from proxy.compaction.policy import CompactPolicy
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
 
@@ -14,6 +15,7 @@ class Policy:
     mode: Literal["off", "observe", "prune"] = "prune"
     arrive: ArrivePolicy = ArrivePolicy()
     prune: PrunePolicy = PrunePolicy()
+    compact: CompactPolicy = CompactPolicy()
     window: int | None = None
     """Context window in tokens; None when nobody knows it."""
     max_output: int | None = None
@@ -24,5 +26,7 @@ class Policy:
     """How long an unused cache entry lives."""
     expected_turns: float = 10.0
     """How many more calls a conversation of this age will probably make."""
+    doubt: float = 0.0
+    """Share by which a pure estimate may be too low: our tokenizer is not the model's."""
     ask_usage: bool = False
     """Ask for usage in streams whose client did not."""

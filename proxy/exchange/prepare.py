@@ -10,10 +10,11 @@ from hashlib import blake2b
 
 import msgspec
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Summarise
 from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan, stands
+from proxy.exchange.compact import Need, need_of
 from proxy.exchange.measure import Weighed, formula_inputs, standing_tokens, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received
@@ -47,6 +48,8 @@ class Ready:
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
     pressed: bool = False
     skipped: str = ""
+    need: Need | None = None
+    """A summary that is due: now (this body is what goes out without it) or in the background."""
     asked_usage: bool = False
     """We asked for usage and the client did not: hide it."""
 
@@ -88,17 +91,28 @@ def prepare(
     recall: Recall,
     now: float,
     held_out: bool = False,
+    summary: Summarise | None = None,
 ) -> Ready:
-    """What goes out for this request, and what is to be remembered of it. `now`: Unix time."""
+    """What goes out for this request, and what is to be remembered of it.
+
+    `now`: Unix time. `summary`: an accepted summary that is to stand in this request (exchange.compact); prepare is
+    called again with it when the handler has got one.
+    """
     weighed = weigh(received, scale)
     inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
     draft = _draft(received, memory, weighed, scale, policy, inherited)
-    skipped = _why_no_decisions(received, memory, policy, held_out=held_out)
+    skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
-    if not skipped:
+    if not blocked:
         draft = _arrived(draft)
+        if summary is not None:
+            draft = draft.under(_absorbed(draft.plan, summary, weighed))
         draft, skipped, pressed = _pruned(draft, now)
-    return _ready(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    ready = _ready(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    if not blocked and summary is None:
+        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
+        return ready if need is None else replace(ready, need=need)
+    return ready
 
 
 def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale) -> Ready:
@@ -195,6 +209,25 @@ def _ready(draft: _Draft, recall: Recall, *, now: float, skipped: str, pressed: 
         skipped=skipped,
         asked_usage=bool(splices),
     )
+
+
+def _absorbed(plan: Plan, summary: Summarise, weighed: Weighed) -> Plan:
+    """The plan with a new summary in it, without the edits that it swallows."""
+    index = weighed.index
+    if not stands(summary, index):
+        return plan
+    covered = range(index[summary.first], index[summary.last] + 1)
+
+    def is_inside(edit: Edit) -> bool:
+        match edit:
+            case Summarise():
+                return index[edit.first] in covered and index[edit.last] in covered
+            case Insert():
+                return index[edit.after] in covered
+            case _:
+                return index[edit.at] in covered
+
+    return Plan((*(edit for edit in plan.edits if not is_inside(edit)), summary))
 
 
 def _standing(plan: Plan, weighed: Weighed) -> Plan:

@@ -22,9 +22,11 @@ async def assembled(settings: Settings) -> AsyncIterator[ASGIApp]:
     counter(DEFAULT_ENCODING)("")
     ledger = open_store(settings.store.url, ttl_s=settings.store.ttl_hours * _HOUR_S, clock=time.time)
     engine = ENGINES["aiohttp"]()
+    handler = Handler(settings, ledger, engine)
     try:
-        yield App(settings, engine, handler=Handler(settings, ledger))
+        yield App(settings, engine, handler=handler)
     finally:
+        await handler.aclose()
         await engine.aclose()
         await ledger.close()
 

@@ -17,13 +17,15 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, prepare
 from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
 from proxy.exchange.settle import Circumstances, settle
+from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
 from proxy.server.caller import caller_of
-from proxy.server.engines.base import UpstreamResponse
+from proxy.server.engines.base import Engine, UpstreamResponse
 from proxy.server.events import fields_of
 from proxy.server.past import remember
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import End, Exchange, relay
+from proxy.server.summarizer import Spent, Summarizer, Work
 from proxy.server.tokenizers import counter, tokenizer_for, warm
 from proxy.settings.values import Mode, Settings
 from proxy.tokens.estimate import Memo, Scale
@@ -60,13 +62,14 @@ class Call:
 class Handler:
     """Everything that outlives a call: the ledger, the memos, what was learned of hosts."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger, engine: Engine) -> None:
         self.settings = settings
         self.ledger = ledger
         self.mode: Mode = settings.mode
         self._policies = Policies(settings)
         self._recall = Recall()
         self._memo = Memo()
+        self._summarizer = Summarizer(engine, time.time, self._spent)
         self._silent_hosts: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
 
@@ -85,6 +88,10 @@ class Handler:
         exchange.on_end = lambda end: self._settle(call, end)
         answer, held = await self._sent(call)
         await self._relayed(call, answer, held)
+
+    async def aclose(self) -> None:
+        """Let go of what runs in the background."""
+        await self._summarizer.aclose()
 
     async def _prepared(self, exchange: Exchange, dialect: Dialect, raw: bytes, started: float) -> Call | None:
         """The call, decided; None when its body is not ours to read."""
@@ -123,9 +130,59 @@ class Handler:
             exchange=exchange, dialect=dialect, raw=raw, received=received, memory=memory, known=known, scale=scale,
             ready=ready, started=started, failed_open=failed_open,
         )  # fmt: skip
-        if ready.new_edits:
+        if ready.need is not None and not failed_open:
+            await self._compacted(call, policy)
+        if call.ready.new_edits:
             await self._decide(call, policy)
         return call
+
+    async def _compacted(self, call: Call, policy: Policy) -> None:
+        """A summary where one is due: now, from the shelf or from a model, or begun in the background."""
+        need, received = call.ready.need, call.received
+        if need is None:
+            return
+        work = self._work(call, policy)
+        if not need.now:
+            self._summarizer.begin(call.exchange, need, received, call.ready.plan, policy, work)
+            return
+        edit = self._summarizer.ready_for(received)
+        if edit is None:
+            edit = await self._summarizer.now(call.exchange, need, received, call.ready.plan, policy, work)
+        if edit is not None:
+            now = call.ready.anchor.at
+            call.ready = prepare(received, call.memory, policy, call.scale, recall=self._recall, now=now, summary=edit)
+
+    def _work(self, call: Call, policy: Policy) -> Work:
+        model = policy.compact.model
+        known = self._policies.known(call.exchange.route.upstream_name, model, "off", None) if model else None
+        return Work(
+            session=call.ready.anchor.session,
+            count=call.scale.weigh_text,
+            recall=self._recall,
+            summary_window=known.policy.window if known is not None else policy.window,
+        )
+
+    async def _spent(self, exchange: Exchange, spent: Spent) -> None:
+        """A summary call is a row of its own: it is not the client's spending."""
+        usage = spent.observation.usage
+        turn = Turn(
+            session="",
+            turn=0,
+            at=time.time(),
+            upstream=exchange.route.upstream_name,
+            model=spent.model,
+            dialect="",
+            basis="estimated",
+            estimated=0,
+            usage=usage,
+            outcome="ok" if spent.status < 400 else "error",
+            status=spent.status,
+            purpose="summary",
+        )
+        try:
+            await self.ledger.settle(None, turn)
+        except StoreError as error:
+            _failed("settle", error)
 
     def _mode(self, headers: dict[str, str]) -> Mode:
         wish = headers.get("x-context-mode", "")

@@ -5,12 +5,17 @@ from functools import lru_cache
 
 import msgspec
 
+from proxy.compaction.policy import CompactPolicy
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import CacheHabit, Price, PriceOverrides, habit_for, price_for
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
+from proxy.server.tokenizers import is_known_tokenizer
 from proxy.settings.values import Mode, Settings
 from proxy.tokens.windows import Limits, limits_for
+
+_DOUBT = 0.15
+"""o200k_base was measured 8 % low for Claude Sonnet 4.5, 24 % for Opus 4.5 and 22 % for Llama 4 on complete requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class Policies:
                     if name in PrunePolicy.__dataclass_fields__
                 }
             ),
+            compact=CompactPolicy(**msgspec.structs.asdict(settings.compact)),
+            doubt=0.0 if is_known_tokenizer(model) else _DOUBT,
             window=chosen.window or learned_window or limits.window,
             max_output=limits.max_output,
             prices=Prices(read=habit.read_ratio, write=habit.write_ratio) if habit.read_ratio < 1 else None,

@@ -7,7 +7,7 @@ keys, colons and the known lengths of the values gives every offset. Bodies that
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -116,6 +116,17 @@ def _without(raw: bytes, inside: int, values: Sequence[Span], doomed: AbstractSe
             behind = end if is_last else _comma(raw, end)
             changes.append(((inside, behind), b""))
             inside = behind
+    return splice(raw, changes)
+
+
+def with_keys(raw: bytes, values: Mapping[str, bytes]) -> bytes:
+    """The JSON object at `raw` with these keys set to JSON texts: in place where they stand, else at the end."""
+    spans = object_spans(raw)
+    changes = [(spans[name], text) for name, text in values.items() if name in spans]
+    fresh = [json.dumps(name).encode() + b":" + text for name, text in values.items() if name not in spans]
+    if fresh:
+        end = raw.rindex(b"}")
+        changes.append(((end, end), (b"," if spans else b"") + b",".join(fresh)))
     return splice(raw, changes)
 
 

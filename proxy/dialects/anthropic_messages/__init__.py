@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from proxy.conversation.recall import Recall
-from proxy.dialects.anthropic_messages import rewrite
+from proxy.dialects.anthropic_messages import rewrite, summary
 from proxy.dialects.anthropic_messages.stream import MessagesAnswer, MessagesStream
 from proxy.dialects.anthropic_messages.view import view_body
 from proxy.dialects.base import Reader, Refusal, Splice, View
@@ -38,6 +38,18 @@ class AnthropicMessages:
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","content":text}`."""
         return dumps({"role": "user", "content": text})
+
+    def summary_target(self, path: str, model: str) -> str:
+        """The same path: the model stands in the body."""
+        return path
+
+    def summary_body(self, *, model: str, system: str, text: str, max_tokens: int) -> bytes:
+        """System text and one user message."""
+        return summary.fresh(model, system, text, max_tokens)
+
+    def for_summary(self, body: bytes, max_tokens: int) -> bytes:
+        """The same history, answered in plain text."""
+        return summary.continued(body, max_tokens)
 
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Nothing to ask: usage is always reported."""

@@ -55,9 +55,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         small = small_values(body, fields, ("messages", "tools", "system"))
         system = _outside(body, fields, recall)
         server_edits = _server_edits(body, fields)
-        tools = (
-            recall.get(NAME + " tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
-        )
+        tools = recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     conversation = Conversation(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.gemini import summary
 from proxy.dialects.gemini.rewrite import replace_responses, strip_thoughts
 from proxy.dialects.gemini.stream import GeminiReader
 from proxy.dialects.gemini.view import NAME, view_body
@@ -50,6 +51,18 @@ class Gemini:
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","parts":[{"text":text}]}`."""
         return dumps({"role": "user", "parts": [{"text": text}]})
+
+    def summary_target(self, path: str, model: str) -> str:
+        """The model stands in the path, and so does the kind of answer."""
+        return summary.target(path, model)
+
+    def summary_body(self, *, model: str, system: str, text: str, max_tokens: int) -> bytes:
+        """System instruction and one content."""
+        return summary.fresh(system, text, max_tokens)
+
+    def for_summary(self, body: bytes, max_tokens: int) -> bytes:
+        """The same history, answered in plain text."""
+        return summary.continued(body, max_tokens)
 
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Nothing: every chunk carries usage."""

@@ -9,9 +9,8 @@ from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import mapping, objects, parsed
 from proxy.dialects.gemini.contents import parts_of
-from proxy.dialects.gemini.usage import usage_of
+from proxy.dialects.gemini.usage import is_reported, usage_of
 from proxy.ledger.records import Reply
-from proxy.tokens.usage import NOT_REPORTED
 from proxy.wire.elements import ElementSplitter
 from proxy.wire.sse import EventSplitter
 
@@ -59,10 +58,9 @@ class _Answer:
     """What all chunks, or the one answer, have said so far."""
 
     def __init__(self, *, keep_text: bool) -> None:
-        self._usage = NOT_REPORTED
+        self._reported: dict[str, Any] = {}
         self._error: dict[str, Any] | None = None
         self._blocked = ""
-        self._counted = False
         self._has_content = False
         self._candidates: dict[int, _Candidate] = {}
         self._text: list[str] | None = [] if keep_text else None
@@ -73,8 +71,8 @@ class _Answer:
             return
         # Code Assist wraps each chunk.
         inner = answer["response"] if isinstance(answer.get("response"), dict) else answer
-        self._usage = self._usage.merged(usage_of(inner))
-        self._counted = self._counted or "totalTokens" in inner
+        if is_reported(inner):
+            self._reported = inner
         self._blocked = self._blocked or str(mapping(inner.get("promptFeedback")).get("blockReason") or "")
         error = inner.get("error")
         if error:
@@ -97,7 +95,7 @@ class _Answer:
         """The sum of it. Complete means: the transport ended cleanly."""
         candidates = [self._candidates[index] for index in sorted(self._candidates)]
         finish = next((candidate.finish for candidate in candidates), self._blocked)
-        ended = self._counted or any(candidate.finish for candidate in candidates)
+        ended = "totalTokens" in self._reported or any(candidate.finish for candidate in candidates)
         outcome = "ok" if complete and ended else "truncated"
         error = self._error or {}
         code = error.get("code") if isinstance(error.get("code"), int | str) else None
@@ -107,7 +105,7 @@ class _Answer:
             outcome = "blocked"
         visible = sum(candidate.print.visible_chars for candidate in candidates)
         return Observation(
-            usage=self._usage,
+            usage=usage_of(self._reported),
             outcome=outcome,
             error_type=str(error.get("status") or code or "error") if error else "",
             error_code=code,

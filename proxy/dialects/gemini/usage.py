@@ -2,7 +2,7 @@
 
 `promptTokenCount` holds cached tokens, but not what Google's own tools put in (`toolUsePromptTokenCount`);
 `candidatesTokenCount` leaves thoughts out. Total = prompt + tool use + candidates + thoughts. Counts are running totals
-and stand on every chunk of a stream, at first incomplete; the last word wins.
+and stand on every chunk of a stream, at first incomplete; the last chunk that has some tells all.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,16 @@ from proxy.dialects.fields import count, mapping
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
+def is_reported(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer or a chunk has counts. Vertex also sends `usageMetadata` without any."""
+    usage = answer.get("usageMetadata")
+    return "totalTokens" in answer or (
+        isinstance(usage, dict) and ("promptTokenCount" in usage or "candidatesTokenCount" in usage)
+    )
+
+
 def usage_of(answer: Mapping[str, Any]) -> Usage:
-    """The usage of an answer or a chunk, or what a count says. Vertex also sends `usageMetadata` without any count."""
+    """The usage of an answer or a chunk, or what a count says."""
     counted = count(answer.get("totalTokens"))
     if counted is not None:
         return Usage(input_tokens=counted, cache_read_tokens=count(answer.get("cachedContentTokenCount")))

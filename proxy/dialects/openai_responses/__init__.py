@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.openai_responses import summary
 from proxy.dialects.openai_responses.rewrite import replace_output
 from proxy.dialects.openai_responses.stream import ResponsesAnswer, ResponsesStream
 from proxy.dialects.openai_responses.view import NAME, view_body
@@ -36,6 +37,18 @@ class OpenAIResponses:
         """A message item with one `input_text`, the form that every server takes."""
         content = [{"type": "input_text", "text": text}]
         return dumps({"type": "message", "role": "user", "content": content})
+
+    def summary_target(self, path: str, model: str) -> str:
+        """The same path: the model stands in the body."""
+        return path
+
+    def summary_body(self, *, model: str, system: str, text: str, max_tokens: int) -> bytes:
+        """Instructions and one input text."""
+        return summary.fresh(model, system, text, max_tokens)
+
+    def for_summary(self, body: bytes, max_tokens: int) -> bytes:
+        """The same history, answered in plain text."""
+        return summary.continued(body, max_tokens)
 
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Nothing: usage always comes, and `stream_options.include_usage` is refused here."""

@@ -1,0 +1,53 @@
+"""Whether a summary is good enough to stand for what it replaces, and how it stands in the conversation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from proxy.compaction.prompt import HEADINGS
+
+MOST_SHARE = 0.8
+"""A summary must make the history at least a fifth smaller by the same estimator (kimi-code's rule, 2026)."""
+
+_OPENING = "Record of this conversation so far. It replaces the earlier messages; what follows it is newer."
+_QUOTE = "The user's newest request, word for word:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a summary."""
+
+    accepted: bool
+    reason: str = ""
+    """Why it was not accepted: empty | unfinished | not_smaller."""
+    headings: float = 0.0
+    """Share of the headings that it has; a low one is noted, no more."""
+    canaries: float = 1.0
+    """Share of the pinned facts (identifiers of the newest part of the span) that it still holds."""
+
+
+def standing_text(summary: str, quote: str) -> str:
+    """The user message that stands in place of the span."""
+    asked = f"\n\n{_QUOTE}\n{quote}" if quote else ""
+    return f"{_OPENING}\n\n{summary.strip()}{asked}"
+
+
+def judge(
+    summary: str, *, finished: bool, before_tokens: int, after_tokens: int, pinned: Sequence[str] = ()
+) -> Verdict:
+    """`before_tokens` and `after_tokens`: the whole history with and without the summary, by one estimator."""
+    folded = summary.casefold()
+    headings = sum(heading.casefold() in folded for heading in HEADINGS) / len(HEADINGS)
+    canaries = sum(fact in summary for fact in pinned) / len(pinned) if pinned else 1.0
+    reason = ""
+    if not summary.strip():
+        reason = "empty"
+    elif not finished:
+        reason = "unfinished"
+    elif after_tokens > MOST_SHARE * before_tokens:
+        reason = "not_smaller"
+    return Verdict(accepted=not reason, reason=reason, headings=headings, canaries=canaries)
+
+
+def pinned_facts(recent: str, identifiers: Callable[[str], Sequence[str]], most: int = 24) -> tuple[str, ...]:
+    """The identifiers of the newest part of a span: what later turns are most likely to need."""
+    return tuple(identifiers(recent)[:most])

@@ -1,0 +1,221 @@
+"""Getting a summary: the calls to the model that writes it, in the foreground while a client waits, or behind its back.
+
+A summary call never fails a client's call: whatever goes wrong ends in None, three failures in a row rest the
+conversation for five minutes, and one failure rests it for a while too, so that nothing is tried again at once.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from proxy.conversation.edit import Plan, Summarise
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Dialect, Observation
+from proxy.errors import ProxyError
+from proxy.exchange.compact import (
+    Need,
+    fresh_body,
+    made_without_model,
+    summarise_edit,
+    summary_calls,
+    warm_body,
+)
+from proxy.exchange.policy import Policy
+from proxy.exchange.receive import Received
+from proxy.server.engines.base import Engine
+from proxy.server.relay import Exchange
+
+WAIT_S = 30.0
+"""Longest that a client waits for a summary: the most impatient ones give up at 60 s."""
+BACKGROUND_S = 120.0
+REST_S = 30.0
+"""After one failure."""
+LATCH_S = 300.0
+"""After three in a row."""
+_LATCH_AFTER = 3
+_MOST_READY = 256
+_MOST_BYTES = 4 * 1024 * 1024
+_FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "completed", ""})
+
+log = structlog.get_logger("proxy")
+
+
+@dataclass(slots=True)
+class _Rest:
+    """Failures of one conversation in a row, and until when it rests."""
+
+    failures: int = 0
+    until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """One summary call, for the ledger."""
+
+    model: str
+    observation: Observation
+    status: int
+
+
+class Summarizer:
+    """Makes summaries, keeps those that were made in the background, and remembers who failed."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float], on_spent: Callable[[Exchange, Spent], Any]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._on_spent = on_spent
+        self._rests: OrderedDict[str, _Rest] = OrderedDict()
+        self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def ready_for(self, received: Received) -> Summarise | None:
+        """A summary made in the background whose span is a part of this very history; the longest one."""
+        keys = set(received.keys)
+        found = [edit for edit in self._ready.values() if edit.last in keys and edit.first in keys]
+        return found[-1] if found else None
+
+    def rests(self, session: str) -> bool:
+        """Whether this conversation's last summary calls failed too recently."""
+        rest = self._rests.get(session)
+        return rest is not None and rest.until > self._clock()
+
+    async def now(
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+    ) -> Summarise | None:
+        """A summary for a client that waits, from the model in time, else without one where it must fit."""
+        if not self.rests(work.session):
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    edit = await self._made(exchange, need, received, plan, policy, work)
+                if edit is not None:
+                    return edit
+            except TimeoutError:
+                self._failed(work.session, "timeout")
+        if not need.must_fit:
+            return None
+        text = made_without_model(need, received, policy.compact, work.count)
+        edit, verdict = summarise_edit(need, received, text, finished=True, by_model=False, count=work.count)
+        log.info("compacted", session=work.session, by_model=False, accepted=edit is not None, reason=verdict.reason)
+        return edit
+
+    def begin(
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+    ) -> None:
+        """Begin a summary behind the client's back; at most one a conversation."""
+        if work.session in self._running or self.rests(work.session) or self.ready_for(received) is not None:
+            return
+
+        async def run() -> None:
+            try:
+                async with asyncio.timeout(BACKGROUND_S):
+                    edit = await self._made(exchange, need, received, plan, policy, work)
+                if edit is not None:
+                    self._ready[edit.last] = edit
+                    while len(self._ready) > _MOST_READY:
+                        self._ready.popitem(last=False)
+            except TimeoutError:
+                self._failed(work.session, "timeout")
+            except Exception as error:  # noqa: BLE001  nobody waits for it: it may only be noted
+                self._failed(work.session, type(error).__name__)
+            finally:
+                self._running.pop(work.session, None)
+
+        self._running[work.session] = asyncio.get_running_loop().create_task(run())
+
+    async def aclose(self) -> None:
+        """Drop what runs in the background; nothing of it has been promised to anyone."""
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _made(
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+    ) -> Summarise | None:
+        text, finished = await self._written(exchange, need, received, plan, policy, work)
+        if text is None:
+            self._failed(work.session, "no_answer")
+            return None
+        edit, verdict = summarise_edit(need, received, text, finished=finished, by_model=True, count=work.count)
+        log.info(
+            "compacted",
+            session=work.session,
+            by_model=True,
+            accepted=verdict.accepted,
+            reason=verdict.reason or None,
+            canaries=round(verdict.canaries, 3),
+            headings=round(verdict.headings, 2),
+            before_tokens=need.before_tokens,
+            after_tokens=edit.tokens_after if edit is not None else None,
+        )
+        if edit is None:
+            self._failed(work.session, verdict.reason)
+        else:
+            self._rests.pop(work.session, None)
+        return edit
+
+    async def _written(
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+    ) -> tuple[str | None, bool]:
+        compact = policy.compact
+        if not compact.model:
+            body = warm_body(need, received, plan, compact, work.recall)
+            return await self._asked(exchange, received.dialect, body, received.conversation.model)
+        text: str | None = need.earlier
+        finished = False
+        for history in summary_calls(need, received, compact, work.count, work.summary_window):
+            body = fresh_body(received, compact, history, text or "", work.summary_window)
+            text, finished = await self._asked(exchange, received.dialect, body, compact.model)
+            if text is None or not finished:
+                break
+        return text, finished
+
+    async def _asked(self, exchange: Exchange, dialect: Dialect, body: bytes, model: str) -> tuple[str | None, bool]:
+        """One call's text and whether it finished by itself; None for any failure."""
+        path = dialect.summary_target(exchange.route.rest_path, model)
+        try:
+            answer = await self._engine.send(exchange.side_request(path, body))
+        except ProxyError as error:
+            log.info("summary_failed", error=error.kind)
+            return None, False
+        reader = dialect.reader(stream=False, keep_text=True)
+        size = 0
+        try:
+            async for chunk in answer.chunks():
+                size += len(chunk)
+                if size > _MOST_BYTES:
+                    break
+                reader.feed(chunk)
+            complete = answer.complete
+        finally:
+            await answer.aclose()
+        observation = reader.finish(complete=complete)
+        await self._on_spent(exchange, Spent(model=model, observation=observation, status=answer.status))
+        if answer.status >= 400 or observation.outcome != "ok" or observation.tool_calls:
+            log.info("summary_failed", status=answer.status, outcome=observation.outcome)
+            return None, False
+        return observation.text, observation.finish.lower() in _FINISHED
+
+    def _failed(self, session: str, reason: str) -> None:
+        rest = self._rests.setdefault(session, _Rest())
+        rest.failures += 1
+        rest.until = self._clock() + (LATCH_S if rest.failures >= _LATCH_AFTER else REST_S)
+        self._rests.move_to_end(session)
+        while len(self._rests) > _MOST_READY:
+            self._rests.popitem(last=False)
+        log.info("compaction_rests", session=session, reason=reason, failures=rest.failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a summary needs besides the request."""
+
+    session: str
+    count: Callable[[str], int]
+    recall: Recall
+    summary_window: int | None
+    """Window of the model that writes summaries; None when unknown."""
