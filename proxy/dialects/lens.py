@@ -69,9 +69,10 @@ def _summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[
 
     A later summary swallows an earlier one. Where two overlap, the wider counts, of equal ones the later.
     """
-    ranges = [(index[edit.first], index[edit.last], edit.text) for edit in standing if isinstance(edit, Summarise)]
+    later_first = reversed(standing)
+    ranges = [(index[edit.first], index[edit.last], edit.text) for edit in later_first if isinstance(edit, Summarise)]
     kept: list[tuple[int, int, str]] = []
-    for start, end, text in sorted(reversed(ranges), key=lambda one: one[0] - one[1]):
+    for start, end, text in sorted(ranges, key=lambda one: one[0] - one[1]):
         if start <= end and all(end < other[0] or other[1] < start for other in kept):
             kept.append((start, end, text))
     return kept

@@ -1,0 +1,200 @@
+import json
+
+import pytest
+
+from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
+from proxy.conversation.fingerprint import prefix_keys, seed_key
+from proxy.conversation.recall import Recall
+from proxy.dialects import dialect_for
+from proxy.dialects.base import Splice
+from proxy.dialects.lens import apply_plan, stands
+
+CHAT = dialect_for("/v1/chat/completions")
+
+
+def a_request(*contents, roles="ua"):
+    """User and assistant by turns, each with its text; `t` is a tool's message."""
+    names = {"u": "user", "a": "assistant", "t": "tool"}
+    messages = [{"role": names[roles[at % len(roles)]], "content": text} for at, text in enumerate(contents)]
+    view = CHAT.view("", {}, json.dumps({"model": "m", "messages": messages}).encode(), Recall())
+    return view, prefix_keys(seed_key("openai_chat", "me"), view.conversation.messages)
+
+
+def summary(keys, first, last, text):
+    return Summarise(
+        first=keys[first], last=keys[last], text=text, reason="full", tokens_before=2, tokens_after=1, by_model=True
+    )
+
+
+def clear(keys, at, text="gone"):
+    return Replace(
+        at=keys[at], part=0, kind="clear", text=text, reason="old", tool="read", tokens_before=2, tokens_after=1
+    )
+
+
+def sent(request, *edits, extra=()):
+    view, keys = request
+    result = apply_plan(CHAT, view, keys, Plan(edits), Recall(), extra)
+    return [message["content"] for message in json.loads(result.body)["messages"]], result
+
+
+def test_a_plan_without_a_foothold_gives_back_the_same_object():
+    view, keys = a_request("a", "b")
+    _, other = a_request("x", "y")
+
+    for plan in (
+        EMPTY_PLAN,
+        Plan((clear(other, 1), summary(other, 0, 1, "s"), Insert(after=other[0], text="i", tokens_after=1))),
+    ):
+        result = apply_plan(CHAT, view, keys, plan, Recall())
+
+        assert result.body is view.body
+        assert result.standing == ()
+        assert result.first_changed == 2
+
+
+def test_the_first_changed_message_is_told():
+    request = a_request("go", "ok", "one", "ok", "two", roles="uatat")
+    keys = request[1]
+
+    assert sent(request, clear(keys, 4))[1].first_changed == 4
+    assert sent(request, clear(keys, 4), clear(keys, 2))[1].first_changed == 2
+    assert sent(request, summary(keys, 1, 2, "s"))[1].first_changed == 1
+    assert sent(request, Insert(after=keys[3], text="i", tokens_after=1))[1].first_changed == 4
+
+
+def test_a_summary_takes_the_place_of_its_range_and_of_all_edits_inside():
+    request = a_request("go", "ok", "one", "ok", "two", roles="uatat")
+    keys = request[1]
+    contents, result = sent(
+        request,
+        clear(keys, 2),
+        Insert(after=keys[1], text="i", tokens_after=1),
+        summary(keys, 1, 3, "what was"),
+        clear(keys, 4),
+    )
+
+    assert contents == ["go", "what was", "gone"]
+    assert len(result.standing) == 4
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        # A later and wider one swallows the earlier one, in whichever order they stand.
+        ([(0, 1), (0, 3)], ["s1", "e", "f"]),
+        ([(0, 3), (1, 2)], ["s0", "e", "f"]),
+        # The same range, decided twice: the later one counts.
+        ([(0, 2), (0, 2)], ["s1", "d", "e", "f"]),
+        # Apart.
+        ([(0, 1), (3, 4)], ["s0", "c", "s1", "f"]),
+        # Half and half: the wider one; of equal ones the later.
+        ([(0, 3), (3, 4)], ["s0", "e", "f"]),
+        ([(0, 2), (2, 4)], ["a", "b", "s1", "f"]),
+        # All of them at once.
+        ([(0, 1), (0, 3), (0, 5)], ["s2"]),
+        ([(1, 1)], ["a", "s0", "c", "d", "e", "f"]),
+        # Back to front is no range.
+        ([(3, 1)], ["a", "b", "c", "d", "e", "f"]),
+    ],
+)
+def test_of_summaries_that_overlap_one_is_written(ranges, expected):
+    request = a_request(*"abcdef")
+    edits = [summary(request[1], first, last, f"s{number}") for number, (first, last) in enumerate(ranges)]
+
+    assert sent(request, *edits)[0] == expected
+
+
+def test_messages_are_put_in_behind_theirs_in_the_plans_order():
+    request = a_request("a", "b")
+    keys = request[1]
+    edits = [
+        Insert(after=keys[at], text=text, tokens_after=1) for at, text in ((1, "last"), (0, "first"), (0, "second"))
+    ]
+
+    assert sent(request, *edits)[0] == ["a", "first", "second", "b", "last"]
+
+
+def test_what_is_put_in_behind_an_edited_message_stands_behind_its_new_form():
+    request = a_request("go", "ok", "one", roles="uat")
+    keys = request[1]
+
+    assert sent(request, Insert(after=keys[2], text="i", tokens_after=1), clear(keys, 2))[0] == [
+        "go",
+        "ok",
+        "gone",
+        "i",
+    ]
+
+
+def test_the_last_word_on_a_result_counts():
+    request = a_request("go", "ok", "one", roles="uat")
+    keys = request[1]
+
+    assert sent(request, clear(keys, 2, "first"), clear(keys, 2, "second"))[0][2] == "second"
+
+
+def test_an_edit_of_another_branch_does_not_stand():
+    _, keys = a_request("go", "ok", "one", roles="uat")
+    request = a_request("GO", "ok", "one", roles="uat")
+    contents, result = sent(request, clear(keys, 2))
+
+    assert contents == ["GO", "ok", "one"]
+    assert not result.standing
+    assert not stands(clear(keys, 2), {key: at for at, key in enumerate(request[1])})
+
+
+def test_splices_outside_the_messages_go_along():
+    request = a_request("go", "ok", "one", roles="uat")
+    end = len(request[0].body) - 1
+    _, result = sent(request, clear(request[1], 2), extra=[Splice(start=end, end=end, text=b',"n":1')])
+
+    assert json.loads(result.body)["n"] == 1
+    assert json.loads(result.body)["messages"][2]["content"] == "gone"
+
+
+def test_a_view_that_cannot_be_edited_is_left_as_it_came():
+    from dataclasses import replace
+
+    view, keys = a_request("a", "b", roles="ut")
+    result = apply_plan(CHAT, replace(view, editable=False), keys, Plan((clear(keys, 1),)), Recall())
+
+    assert result.body is view.body
+    assert not result.standing
+
+
+def test_a_message_is_written_once_a_process():
+    written = []
+
+    class Counting:
+        name = "counting"
+
+        def replace_results(self, message, texts):
+            written.append(message)
+            return CHAT.replace_results(message, texts)
+
+        def strip_reasoning(self, message):
+            return CHAT.strip_reasoning(message)
+
+    view, keys = a_request("go", "ok", "one", roles="uat")
+    shared = Recall()
+    plan = Plan((clear(keys, 2),))
+    bodies = {apply_plan(Counting(), view, keys, plan, shared).body for _ in range(3)}
+    other = Plan((clear(keys, 2, "other"),))
+
+    assert len(written) == len(bodies) == 1
+    assert b"other" in apply_plan(Counting(), view, keys, other, shared).body
+
+
+def test_results_are_cleared_and_reasoning_stripped_in_one_message():
+    body = {
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": "ok", "reasoning_content": "hm"},
+        ]
+    }
+    view = CHAT.view("", {}, json.dumps(body).encode(), Recall())
+    keys = prefix_keys(seed_key("openai_chat", "me"), view.conversation.messages)
+    result = apply_plan(CHAT, view, keys, Plan((StripReasoning(at=keys[1], tokens_before=1),)), Recall())
+
+    assert json.loads(result.body)["messages"][1] == {"role": "assistant", "content": "ok"}
