@@ -1,65 +1,51 @@
-import json
-
 import pytest
 
 from proxy.dialects.labels import label_of
 
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "x-context-session",
-        "x-claude-code-session-id",
-        "session-id",
-        "session_id",
-        "thread-id",
-        "x-opencode-session",
-        "x-session-affinity",
-        "conversation_id",
-        "x-kilocode-taskid",
-        "x-openwebui-chat-id",
-        "x-grok-conv-id",
-        "x-mux-workspace-id",
-        "x-coder-chat-id",
-        "x-affinity",
-        "vscode-sessionid",
-    ],
-)
-def test_a_clients_header_names_its_session(header):
-    assert label_of({header: "s1"}, {}) == "s1"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": "s1"})}},
-        {"metadata": {"user_id": "user_ab_account__session_s1"}},
-        {"metadata": {"session_id": "s1"}},
-        {"metadata": {"sessionId": "s1", "promptId": "p"}},
-        {"session_id": "s1"},
-        {"sessionId": "s1"},
-        {"prompt_cache_key": "s1"},
-        {"conversation": "s1"},
-        {"conversation": {"id": "s1"}},
-    ],
-)
-def test_a_field_names_the_session(fields):
-    assert label_of({}, fields) == "s1"
-
-
-def test_the_users_own_name_comes_before_the_clients_and_headers_before_fields():
-    named = {"x-context-session": "mine", "session-id": "client"}
-
-    assert label_of(named, {"prompt_cache_key": "field"}) == "mine"
-    assert label_of({"session-id": "client"}, {"prompt_cache_key": "field"}) == "client"
+LABELS = [
+    # A user's own name for it comes before all.
+    ({"x-context-session": "mine", "x-claude-code-session-id": "cc"}, {}, "mine"),
+    # Headers of clients.
+    ({"x-claude-code-session-id": "0f1e"}, {"metadata": {"user_id": "user_1_account__session_other"}}, "0f1e"),
+    ({"session-id": "codex", "thread-id": "thread"}, {}, "codex"),
+    ({"session_id": "codex"}, {}, "codex"),
+    ({"thread-id": "thread"}, {"prompt_cache_key": "key"}, "thread"),
+    ({"x-session-id": "ses_1", "x-session-affinity": "ses_2"}, {}, "ses_1"),
+    ({"x-session-affinity": "ses_2"}, {}, "ses_2"),
+    # Claude Code's field, as JSON in a string and in its older form.
+    ({}, {"metadata": {"user_id": '{"device_id":"d","session_id":"abc"}'}}, "abc"),
+    ({}, {"metadata": {"user_id": "user_ab_account__session_de-f0"}}, "de-f0"),
+    # Fields of others.
+    ({}, {"metadata": {"session_id": "m1"}, "prompt_cache_key": "p"}, "m1"),
+    ({}, {"metadata": {"sessionId": "qwen"}}, "qwen"),
+    ({}, {"session_id": "openrouter"}, "openrouter"),
+    ({}, {"prompt_cache_key": "thread"}, "thread"),
+    ({}, {"conversation": {"id": "conv_1"}}, "conv_1"),
+    ({}, {"conversation": "conv_2"}, "conv_2"),
+    # No names: a user, a request, a family of accounts.
+    (
+        {"x-request-id": "r", "x-client-request-id": "r"},
+        {"user": "u", "safety_identifier": "s", "previous_response_id": "x"},
+        "",
+    ),
+    ({}, {"metadata": {"user_id": "alice"}}, ""),
+    ({}, {"metadata": {"user_id": '{"device_id":"d"}'}}, ""),
+    ({}, {"metadata": {"user_id": '{"session_id":7}'}}, ""),
+    ({}, {"metadata": {"user_id": "{broken"}}, ""),
+    ({}, {"metadata": {"user_id": "{\ud83d"}}, ""),
+    ({}, {"metadata": {"user_id": '{"a":' * 2000}}, ""),
+    ({}, {"metadata": "text", "session_id": ["x"], "prompt_cache_key": 7, "conversation": {"id": None}}, ""),
+    ({}, {}, ""),
+    # Odd characters and lengths: the next candidate is asked.
+    ({"session-id": "two words", "thread-id": "t"}, {}, "t"),
+    ({"session-id": "line\nbreak"}, {}, ""),
+    ({"session-id": "né"}, {}, ""),
+    ({"session-id": ""}, {"prompt_cache_key": "p"}, "p"),
+    ({"session-id": "x" * 513}, {}, ""),
+    ({"session-id": "x" * 512}, {}, "x" * 512),
+]
 
 
-@pytest.mark.parametrize("odd", ["", "two words", "line\nbreak", "é", "x" * 513, 5, None, ["s"], {"id": "s"}])
-def test_an_odd_name_is_no_name(odd):
-    assert label_of({}, {"prompt_cache_key": odd}) == ""
-
-
-@pytest.mark.parametrize("user_id", ["alice", "{broken", "[]", '{"session_id":5}', '{"other":1}', 7, "{}"])
-def test_a_user_is_not_a_session(user_id):
-    assert label_of({}, {"metadata": {"user_id": user_id}}) == ""
-    assert label_of({}, {"user": "alice", "metadata": None}) == ""
+@pytest.mark.parametrize(("headers", "fields", "label"), LABELS)
+def test_a_session_is_called_what_its_client_calls_it(headers, fields, label):
+    assert label_of(headers, fields) == label
