@@ -1,35 +1,79 @@
-"""The strings of a tool result that later turns are most likely to name: paths, ids, symbols, numbers."""
+"""The strings of a text that later turns are most likely to name: symbols, files, paths, ids, numbers.
 
+What a model quotes from an old result is hardly ever a sentence; it is a name. A short list of names in place of the
+result therefore keeps most of what is needed. Names that stand elsewhere in the conversation need no room in the list.
+"""
+
+import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import lru_cache
 
-_TOKEN = re.compile(r"[A-Za-z0-9_$@~./\\:#+-]{3,200}")
+# The longest are hashes, encoded data and query strings: dear, and never quoted.
+_WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{4,120}")
+_FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
+_EDGE = ".:-+/\\~@$"
+
+_WEIGHT = {"symbol": 8, "file": 8, "path": 4, "id": 3, "number": 2, "url": 1}
+"""How much likelier one kind is to be quoted than another, in round figures: symbols and file names of program code are
+quoted about every third time, paths and ids every tenth, numbers and web addresses every thirtieth."""
 
 
-def identifiers(text: str, count: Callable[[str], int], room_tokens: int) -> tuple[str, ...]:
-    """Distinct identifier-like strings worth at most `room_tokens`: paths first, then the frequent, then the early."""
-    found = Counter(word.strip(".:-#+/\\") for word in _TOKEN.findall(text))
-    ranked = sorted((word for word in found if is_identifier(word)), key=lambda word: (not is_path(word), -found[word]))
-    kept, left = [], room_tokens
-    for word in ranked:
-        cost = count(f" {word}")
-        if cost <= left:
-            kept.append(word)
-            left -= cost
+def identifiers(
+    text: str, count: Callable[[str], int], room_tokens: int, known: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Distinct identifiers worth at most `room_tokens`, in the order in which they stand in the text.
+
+    Chosen by likelihood for the room they take: kind, times one more for each doubling of frequency, per token.
+    `known`: words that stand elsewhere and are left out.
+    """
+    found = words(text)
+    priced = [(word, count(f" {word}")) for word in found if word not in known]
+    priced.sort(key=lambda item: -_WEIGHT[kind_of(item[0])] * (1 + math.log2(found[item[0]])) / item[1])
+    kept = set()
+    left = room_tokens
+    for word, tokens in priced:
+        if tokens <= left:
+            kept.add(word)
+            left -= tokens
         if left <= 1:
             break
-    return tuple(kept)
+    return tuple(word for word in found if word in kept)
 
 
-def is_path(word: str) -> bool:
-    """A file or URL path: separators, or a name with an extension."""
-    return "/" in word or "\\" in word or bool(re.fullmatch(r"[\w-]+\.[A-Za-z]{1,5}", word))
+@lru_cache(maxsize=2048)
+def words(text: str) -> Counter[str]:
+    """The identifiers of a text with their frequency, in order of first appearance. Shared: not to be changed."""
+    return Counter(word for raw in _WORD.findall(text) if kind_of(word := raw.strip(_EDGE)))
 
 
-def is_identifier(word: str) -> bool:
-    """A path, an id, a number of some length or a symbol; not an ordinary word."""
-    if is_path(word):
-        return True
-    has_digit = any(char.isdigit() for char in word)
-    return len(word) >= 4 and (has_digit or "_" in word or word[1:].lower() != word[1:])
+@lru_cache(maxsize=2048)
+def words_of_json(text: str) -> frozenset[str]:
+    """The identifiers in the strings of a JSON text, whose escaped line ends and quotes would glue words together."""
+    plain = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\0", "\\")
+    return frozenset(words(plain))
+
+
+@lru_cache(maxsize=65536)
+def kind_of(word: str) -> str:
+    """One of symbol, file, path, id, number, url; empty for an ordinary word."""
+    if len(word) < 4:
+        return ""
+    if word.isdigit():
+        return "number"
+    if not any(map(str.isalpha, word)):
+        return ""
+    if "://" in word:
+        return "url"
+    if "/" in word or "\\" in word:
+        return "path"
+    if _FILE.fullmatch(word):
+        return "file"
+    if any(map(str.isdigit, word)):
+        return "id"
+    inner_capital = word[1:] != word[1:].lower() and not word.isupper()
+    if "-" in word:
+        # Hyphenated names of products and people; weak, as numbers are.
+        return "number" if inner_capital else ""
+    return "symbol" if "_" in word.strip("_") or "." in word or inner_capital else ""

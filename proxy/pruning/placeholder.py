@@ -5,23 +5,42 @@ tool that the request itself offers, since a model told to call a missing tool t
 or random part: the same result gives the same placeholder, so a prompt cache holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from proxy.conversation.model import ToolResult
 from proxy.pruning.identifiers import identifiers
+
+NOTE_TOKENS = 40
+"""About what the note takes, for decisions made before it is written."""
+
+ROOM_FLOOR_TOKENS = 40
+"""Room for identifiers that even a small result gets: small results are dense with them."""
+
+_LARGEST_SHARE = 0.5
+
+
+def room_for(tokens: int, share: float) -> int:
+    """Tokens that a placeholder may spend on identifiers of a result of `tokens`; 0 when `share` is 0."""
+    return min(int(ROOM_FLOOR_TOKENS + tokens * share), int(tokens * _LARGEST_SHARE)) if share else 0
 
 
 def note(result: ToolResult, tool: str, offered: Sequence[str]) -> str:
     """One line, under 200 characters for tool names of usual length."""
     size = f"{len(result.text):,} characters" + (f", {len(result.media)} media" if result.media else "")
-    again = f"call {tool} again if you need it" if tool in offered else "it can be fetched again"
-    return f"[Older output removed to save context ({size}). The original is intact: {again}.]"
+    again = f"call {tool} again to see it" if tool in offered else "it can be fetched again"
+    return f"[Older output removed to save context: {size}. The original is intact; {again}.]"
 
 
 def placeholder(
-    result: ToolResult, tool: str, offered: Sequence[str], count: Callable[[str], int], room_tokens: int
+    result: ToolResult,
+    tool: str,
+    *,
+    offered: Sequence[str],
+    count: Callable[[str], int],
+    room_tokens: int,
+    known: Collection[str] = (),
 ) -> str:
-    """The note, and behind it the identifiers that fit into `room_tokens`."""
+    """The note, and behind it the identifiers that fit into `room_tokens`; `known` ones stand elsewhere."""
     line = note(result, tool, offered)
-    kept = identifiers(result.text, count, room_tokens) if room_tokens > 0 else ()
+    kept = identifiers(result.text, count, room_tokens, known) if room_tokens > 0 else ()
     return f"{line}\nIt mentioned: {' '.join(kept)}" if kept else line

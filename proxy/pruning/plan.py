@@ -1,35 +1,26 @@
 """The two decisions of pruning: what happens to results at first sight, and which older results go.
 
-`arrive` edits only results that no model has seen, so it neither breaks a prompt cache nor touches what signed
-reasoning is bound to. `prune` edits only results that a model has seen. Both return edits; neither applies them.
+`arrive` (pruning.arrival) edits only results that no model has seen, so it neither breaks a prompt cache nor touches
+what signed reasoning is bound to. `prune` edits only results that a model has seen. Both return edits and apply none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from proxy.conversation.edit import Edit, Replace
-from proxy.pruning.placeholder import placeholder
-from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.conversation.edit import Replace
+from proxy.conversation.model import Message, Text, ToolCall
+from proxy.pruning.arrival import arrive
+from proxy.pruning.gate import bound_until
+from proxy.pruning.identifiers import words, words_of_json
+from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
+from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.situation import Decision, Situation
-from proxy.pruning.standing import Standing, replaceable, standing_results
-from proxy.pruning.strategies.repeats import repeats
+from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
+from proxy.pruning.worth import Batch, best_batch
+
+__all__ = ["arrive", "prune", "under_pressure"]
 
 _LARGEST_PROTECTED_SHARE = 0.2
 _LARGEST_MINIMUM_SHARE = 0.1
-
-
-def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
-    """Edits of unseen results. Nothing here can break a prompt cache or a signature."""
-    if not policy.enabled or situation.seen >= len(situation.messages):
-        return ()
-    results = standing_results(situation)
-    edits: list[Edit] = []
-    for fresh in results:
-        if fresh.message < situation.seen or fresh.edit or fresh.broken or fresh.result.fixed or fresh.result.media:
-            continue
-        edit = repeats(fresh, results, situation) if policy.repeats else None
-        if edit is not None and edit.tokens_after < edit.tokens_before:
-            edits.append(edit)
-    return tuple(edits)
 
 
 def prune(situation: Situation, policy: PrunePolicy) -> Decision:
@@ -38,15 +29,15 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     if policy.policy == "pressure" and not pressed:
         return Decision(pressed=pressed)
     results = standing_results(situation)
-    chosen = _old_enough(results, replaceable(results, situation, policy), situation, policy)
-    if not chosen:
+    allowed = replaceable(results, situation, policy)
+    old = old_enough(results, allowed, _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation), policy)
+    if not old:
         return Decision(pressed=pressed)
-    if sum(standing.tokens for standing in chosen) <= _minimum(situation, policy):
-        return Decision(skipped="batch_below_minimum", pressed=pressed)
-    if sum(len(standing.text) for standing in chosen) < policy.batch_min_chars:
-        return Decision(skipped="batch_below_minimum", pressed=pressed)
-    edits = [_clear(standing, situation, policy) for standing in chosen]
-    return Decision(edits=tuple(edit for edit in edits if edit.tokens_after < edit.tokens_before), pressed=pressed)
+    free = [standing for standing in old if standing.message >= bound_until(situation.model, situation.messages)]
+    if not free:
+        return Decision(skipped="signed_reasoning", pressed=pressed)
+    chosen, skipped = _chosen(free, situation, policy, pressed=pressed)
+    return Decision(edits=_clears(chosen, situation, policy), skipped=skipped, pressed=pressed)
 
 
 def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
@@ -57,35 +48,62 @@ def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
     return situation.total + situation.reserve > share * situation.window
 
 
-def _protect(situation: Situation, policy: PrunePolicy) -> float:
-    if situation.window is None:
-        return policy.protect_tokens
-    return min(policy.protect_tokens, _LARGEST_PROTECTED_SHARE * situation.window)
+def _scaled(tokens: int, share: float, situation: Situation) -> float:
+    """An absolute number of tokens, scaled down for windows that it would fill."""
+    return tokens if situation.window is None else min(tokens, share * situation.window)
 
 
-def _minimum(situation: Situation, policy: PrunePolicy) -> float:
-    if situation.window is None:
-        return policy.minimum_tokens
-    return min(policy.minimum_tokens, _LARGEST_MINIMUM_SHARE * situation.window)
+def _chosen(
+    free: Sequence[Standing], situation: Situation, policy: PrunePolicy, *, pressed: bool
+) -> tuple[Sequence[Standing], str]:
+    """The batch to be replaced, or none and why."""
+    minimum = _scaled(policy.minimum_tokens, _LARGEST_MINIMUM_SHARE, situation)
+    if policy.policy == "priced":
+        worth_it = [(standing, left) for standing in free if (left := _left(standing, policy)) < standing.tokens / 2]
+        batch = best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
+        skipped = _why_not(batch)
+        if batch is not None and not skipped:
+            return batch.chosen, ""
+        if not pressed:
+            return (), skipped
+    if sum(standing.tokens for standing in free) <= minimum:
+        return (), "batch_below_minimum"
+    if sum(len(standing.text) for standing in free) < policy.batch_min_chars:
+        return (), "batch_below_minimum"
+    return free, ""
 
 
-def _old_enough(
-    results: Sequence[Standing], allowed: Sequence[Standing], situation: Situation, policy: PrunePolicy
-) -> list[Standing]:
-    """The allowed results behind which more than `protect_tokens` of result text stands, their own included."""
-    protect = _protect(situation, policy)
-    passed = 0
-    old = set()
-    for standing in reversed(results):
-        passed += standing.tokens
-        if passed > protect:
-            old.add((standing.message, standing.part))
-    return [standing for standing in allowed if (standing.message, standing.part) in old]
+def _why_not(batch: Batch | None) -> str:
+    if batch is None:
+        return "batch_below_minimum"
+    if batch.gain <= 0:
+        return "would_not_pay"
+    return "" if batch.affordable else "would_risk_a_loss"
 
 
-def _clear(standing: Standing, situation: Situation, policy: PrunePolicy) -> Replace:
-    room = 0 if policy.policy == "always" else int(standing.tokens * policy.keep_share)
-    text = placeholder(standing.result, standing.tool, situation.tools, situation.count, room)
+def _left(standing: Standing, policy: PrunePolicy) -> int:
+    """Tokens that a result's placeholder will take, roughly."""
+    return NOTE_TOKENS + room_for(standing.tokens, policy.keep_share)
+
+
+def _clears(chosen: Sequence[Standing], situation: Situation, policy: PrunePolicy) -> tuple[Replace, ...]:
+    if not chosen:
+        return ()
+    share = 0.0 if policy.policy == "always" else policy.keep_share
+    known = _lasting_words(situation.messages) if share else frozenset()
+    edits = (_clear(standing, situation, share, known) for standing in chosen)
+    return tuple(edit for edit in edits if edit.tokens_after < edit.tokens_before)
+
+
+def _clear(standing: Standing, situation: Situation, share: float, known: Collection[str]) -> Replace:
+    text = placeholder(
+        standing.result,
+        standing.tool,
+        offered=situation.tools,
+        count=situation.count,
+        room_tokens=room_for(standing.tokens, share),
+        known=known,
+    )
     return Replace(
         at=situation.keys[standing.message],
         part=standing.part,
@@ -96,3 +114,18 @@ def _clear(standing: Standing, situation: Situation, policy: PrunePolicy) -> Rep
         tokens_before=standing.tokens,
         tokens_after=situation.count(text),
     )
+
+
+def _lasting_words(messages: Sequence[Message]) -> frozenset[str]:
+    """Identifiers in what pruning never touches: people's words, the model's own words and its calls."""
+    found: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text():
+                    found.update(words(part.text))
+                case ToolCall():
+                    found |= words_of_json(part.arguments)
+                case _:
+                    pass
+    return frozenset(found)

@@ -1,26 +1,29 @@
 """Tool results as they stand in the request after replay, and which of them pruning may replace."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NamedTuple
+
+import orjson
 
 from proxy.conversation.edit import Plan, Replace, Summarise
 from proxy.conversation.model import Message, ToolCall, ToolResult
-from proxy.conversation.pairing import Pair, pairs
+from proxy.conversation.pairing import pairs
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.situation import Situation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """One tool result of the request."""
+class Standing(NamedTuple):
+    """One tool result of the request. A tuple, since every request makes hundreds of them."""
 
     message: int
     part: int
+    key: bytes
+    """Prefix key of its message."""
     result: ToolResult
     call: ToolCall | None
-    tool: str
     tokens: int
     """Estimated tokens of what stands there now."""
     edit: Replace | None = None
@@ -29,9 +32,14 @@ class Standing:
     """Its turn has a call without a result or a result without a call."""
 
     @property
+    def tool(self) -> str:
+        """The tool's name; empty when nobody says."""
+        return self.call.name if self.call else self.result.name
+
+    @property
     def gone(self) -> bool:
-        """Already replaced by a placeholder or a reference: never touched again."""
-        return self.edit is not None and self.edit.kind in ("clear", "repeat", "delta")
+        """Already replaced by a placeholder: never touched again. What was shortened may still go."""
+        return self.edit is not None and self.edit.kind == "clear"
 
     @property
     def text(self) -> str:
@@ -43,47 +51,36 @@ def first_open(messages: Sequence[Message], keys: Sequence[bytes], plan: Plan) -
     """Index behind the last summary, ours or the client's; what lies before it is settled."""
     ends = {edit.last for edit in plan.edits if isinstance(edit, Summarise)}
     for index in range(len(messages) - 1, -1, -1):
-        if keys[index] in ends or messages[index].summary_marked:
+        if messages[index].summary_marked or (ends and keys[index] in ends):
             return index + 1
     return 0
 
 
-def standing_results(situation: Situation) -> list[Standing]:
-    """Every result behind the last summary, in order."""
-    start = first_open(situation.messages, situation.keys, situation.plan)
-    newest = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
-    found = pairs(situation.messages)
-    broken = _broken_calls(situation.messages, found)
+def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
+    """Every result behind the last summary and from message `since` on, in order.
+
+    A result whose call stands before `since` counts as broken.
+    """
+    messages, keys, tokens = situation.messages, situation.keys, situation.parts_tokens
+    start = max(since, first_open(messages, keys, situation.plan))
+    edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
+    found = pairs(messages[since:])
+    answers = Counter(pair.call_message for pair in found)
     results = []
-    for pair in found:
-        if pair.message < start:
+    for message, part, result, call, call_message in found:
+        index = message + since
+        if index < start:
             continue
-        edit = newest.get((situation.keys[pair.message], pair.part))
-        results.append(
-            Standing(
-                message=pair.message,
-                part=pair.part,
-                result=pair.result,
-                call=pair.call,
-                tool=pair.tool,
-                tokens=edit.tokens_after if edit else situation.parts_tokens(pair.message)[pair.part],
-                edit=edit,
-                broken=pair.call is None or pair.call_message in broken,
-            )
-        )
+        key = keys[index]
+        edit = edits.get((key, part)) if edits else None
+        now = tokens(index)[part] if edit is None else edit.tokens_after
+        broken = call_message < 0 or answers[call_message] != _calls(messages[call_message + since])
+        results.append(Standing(index, part, key, result, call, now, edit, broken))
     return results
 
 
-def _broken_calls(messages: Sequence[Message], found: Sequence[Pair]) -> set[int]:
-    """Messages whose calls do not have exactly one result each; such turns are left alone."""
-    answers: dict[int, int] = {}
-    for pair in found:
-        answers[pair.call_message] = answers.get(pair.call_message, 0) + 1
-    return {
-        index
-        for index, message in enumerate(messages)
-        if (calls := sum(isinstance(part, ToolCall) for part in message.parts)) and answers.get(index, 0) != calls
-    }
+def _calls(message: Message) -> int:
+    return sum([isinstance(part, ToolCall) for part in message.parts])
 
 
 def replaceable(results: Sequence[Standing], situation: Situation, policy: PrunePolicy) -> list[Standing]:
@@ -99,6 +96,58 @@ def replaceable(results: Sequence[Standing], situation: Situation, policy: Prune
         and (len(standing.text) > policy.min_chars or standing.result.media)
         and not is_protected(standing.tool, policy.protected_tools)
     ]
+
+
+def old_enough(
+    results: Sequence[Standing], allowed: Sequence[Standing], protect: float, policy: PrunePolicy
+) -> list[Standing]:
+    """The allowed results behind which, their own included, more than `protect` tokens of results stand.
+
+    A result that a later call of the same tool with the same arguments supersedes is old at any age (`dedupe`). A
+    result that a reference points to is as young as that reference.
+    """
+    passed = 0
+    old = set()
+    for standing in reversed(results):
+        passed += standing.tokens
+        if passed > protect:
+            old.add((standing.message, standing.part))
+    if policy.dedupe:
+        old |= _superseded(results)
+    referred = {
+        (standing.edit.of, standing.edit.of_part)
+        for standing in results
+        if standing.edit and standing.edit.of and (standing.message, standing.part) not in old
+    }
+    return [
+        standing
+        for standing in allowed
+        if (standing.message, standing.part) in old and (standing.key, standing.part) not in referred
+    ]
+
+
+def _superseded(results: Sequence[Standing]) -> set[tuple[int, int]]:
+    """Results whose call was made again later, with a result that stands whole."""
+    later: set[tuple[str, bytes]] = set()
+    found = set()
+    for standing in reversed(results):
+        if standing.call is None:
+            continue
+        same = (standing.tool, _canonical(standing.call.arguments))
+        if same in later:
+            found.add((standing.message, standing.part))
+        elif standing.edit is None and not standing.result.is_error:
+            later.add(same)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _canonical(arguments: str) -> bytes:
+    """Arguments without the order of their keys; as they are when they are not JSON."""
+    try:
+        return orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONDecodeError:
+        return arguments.encode("utf-8", "surrogatepass")
 
 
 def _user_turn(messages: Sequence[Message], turns: int) -> int:

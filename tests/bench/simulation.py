@@ -11,11 +11,11 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.purse import Purse, after_call
 from proxy.pruning.situation import Prices, Situation
 from tests.bench.quoting import Sight, texts_of
 from tests.bench.sessions import Session
 
-PLAIN = Prices(read=1.0, write=1.0)
 RESERVE = 16_000
 
 
@@ -61,7 +61,7 @@ def run(
     sight.show("system", session.system_text)
     tokens = list(session.message_tokens)
     plan: Plan = EMPTY_PLAN
-    ratio = prices or PLAIN
+    purse = Purse()
     shown = sent_before = 0
     pressed = False
     place = {key: index for index, key in enumerate(session.keys)}
@@ -79,7 +79,7 @@ def run(
                 edited.append(index)
                 outcome.edits[edit.kind] = outcome.edits.get(edit.kind, 0) + 1
 
-        def situation(end=end, turn=turn):
+        def situation(end=end, turn=turn, purse=purse):
             return Situation(
                 messages=session.messages[:end],
                 keys=session.keys[:end],
@@ -93,8 +93,8 @@ def run(
                 reserve=RESERVE,
                 prices=prices,
                 pressed=pressed,
-                spent=outcome.cost_direct,
-                saved=outcome.cost_direct - outcome.cost,
+                spent=purse.spent,
+                saved=purse.saved,
                 expected_turns=expected_turns((), turn),
                 tools=session.tools,
             )
@@ -118,8 +118,7 @@ def run(
         outcome.sent += total
         outcome.sent_direct += direct
         outcome.cached += cached
-        outcome.cost += ratio.read * cached + ratio.write * (total - cached)
-        outcome.cost_direct += ratio.read * cached_direct + ratio.write * (direct - cached_direct)
+        purse = after_call(purse, prices, sent=total, sent_kept=cached, direct=direct, direct_kept=cached_direct)
         outcome.breaks += same < sent_before
         outcome.overflows += total + RESERVE > window
         outcome.overflows_direct += direct + RESERVE > window
@@ -129,7 +128,7 @@ def run(
         outcome.lost += lost
         outcome.regrets += lost > 0
         shown = sent_before = end
-        # The answer itself becomes part of the next request.
+    outcome.cost, outcome.cost_direct = purse.spent - purse.saved, purse.spent
     return outcome
 
 

@@ -38,7 +38,7 @@ def rounds(*texts, tool="read") -> list[Message]:
     """One call and its result for each text, behind a user's request."""
     messages = [user()]
     for number, text in enumerate(texts):
-        messages += [call(f"c{number}", tool), result(f"c{number}", text)]
+        messages += [call(f"c{number}", tool, f'{{"path":"{len(text)}/{number}"}}'), result(f"c{number}", text)]
     return messages
 
 

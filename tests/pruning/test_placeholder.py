@@ -6,23 +6,23 @@ from tests.pruning.builders import count, words
 def test_it_is_short_holds_no_content_and_says_how_to_get_the_original():
     result = ToolResult(call_id="c", text="SECRET " + words("x", 1500))
 
-    text = placeholder(result, "read", ("read",), count, 0)
+    text = placeholder(result, "read", offered=("read",), count=count, room_tokens=0)
 
     assert len(text) < 200
     assert "SECRET" not in text
-    assert "call read again" in text
+    assert "call read again to see it" in text
     assert "6,007 characters" in text
 
 
 def test_it_names_only_a_tool_that_the_request_offers():
-    text = placeholder(ToolResult(call_id="c", text=words("x", 100)), "fetch_original", ("read",), count, 0)
+    text = placeholder(ToolResult(call_id="c", text=words("x", 100)), "fetch_original", offered=("read",), count=count, room_tokens=0)
 
     assert "fetch_original" not in text
 
 
 def test_it_keeps_identifiers_within_its_room_paths_first():
     body = "see src/app/main.py and order 48213 by alice_smith " + "lorem ipsum " * 200
-    text = placeholder(ToolResult(call_id="c", text=body), "read", (), count, 10)
+    text = placeholder(ToolResult(call_id="c", text=body), "read", offered=(), count=count, room_tokens=10)
 
     assert "src/app/main.py" in text
     assert "lorem" not in text

@@ -1,52 +1,132 @@
-"""A result whose text still stands whole in the body becomes a reference to it. Lossless.
+"""Text that already stands whole in the body becomes a reference to it. Lossless.
 
-The *newer* copy is replaced: replacing the older one would break the prompt cache behind it.
+Either the whole result equals an earlier one, or long runs of its lines stand in one earlier result (a file read again
+after a change, a page looked at again). The *newer* copy is replaced: replacing the older one would break the prompt
+cache behind it.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from proxy.conversation.edit import Replace
-from proxy.conversation.model import ToolCall
-from proxy.pruning.situation import Situation
-from proxy.pruning.standing import Standing
+from proxy.conversation.model import Message, ToolCall, ToolResult
 
 _ARGUMENTS_SHOWN = 120
+_LINE_SHOWN = 80
+_LEAST_LINES = 6
+_LEAST_CHARS = 400
+"""A run must be worth its reference, which takes about 60 tokens."""
+_LONGEST_CHARS = 400_000
+"""Longer texts are compared as a whole only, to bound the work."""
 
 
-def repeats(fresh: Standing, results: Sequence[Standing], situation: Situation) -> Replace | None:
-    """The reference for one unseen result, or None where nothing equal stands whole before it."""
-    for earlier in results:
-        if (earlier.message, earlier.part) >= (fresh.message, fresh.part):
-            return None
-        if earlier.edit is None and not earlier.broken and earlier.result.text == fresh.result.text:
-            break
-    else:
+class Earlier(NamedTuple):
+    """An earlier result that stands whole in the body."""
+
+    key: bytes
+    part: int
+    text: str
+    call: ToolCall | None
+
+
+class Repeat(NamedTuple):
+    """A text with references in it, and what they refer to."""
+
+    text: str
+    of: bytes
+    of_part: int
+
+
+def repeats(text: str, earlier: Sequence[Earlier]) -> Repeat | None:
+    """`text` with what it repeats of one earlier result replaced by references; None where it repeats nothing."""
+    for candidate in earlier:
+        if candidate.text == text:
+            whole = f"[Exactly the same output ({len(text):,} characters) as {_named(candidate.call)} gave above.]"
+            return Repeat(whole, candidate.key, candidate.part) if len(whole) < len(text) else None
+    lines = text.split("\n")
+    if len(lines) < _LEAST_LINES or not _LEAST_CHARS <= len(text) <= _LONGEST_CHARS:
         return None
-    if earlier.result.media:
+    known = frozenset(line for line in lines if len(line) > 8)
+    best: tuple[int, Earlier, list[tuple[int, int]]] | None = None
+    for candidate in earlier:
+        if _LEAST_CHARS <= len(candidate.text) <= _LONGEST_CHARS and not known.isdisjoint(_places(candidate.text)):
+            runs = _runs(lines, candidate.text)
+            repeated = sum(sum(map(len, lines[start:end])) for start, end in runs)
+            if runs and (best is None or repeated > best[0]):
+                best = (repeated, candidate, runs)
+    if best is None:
         return None
-    text = _reference(earlier, fresh.result.text)
-    return Replace(
-        at=situation.keys[fresh.message],
-        part=fresh.part,
-        kind="repeat",
-        text=text,
-        reason="the same text stands in an earlier result",
-        tool=fresh.tool,
-        tokens_before=fresh.tokens,
-        tokens_after=situation.count(text),
-        of=situation.keys[earlier.message],
-        of_part=earlier.part,
-    )
+    _, candidate, runs = best
+    return Repeat(_with_references(lines, runs, candidate), candidate.key, candidate.part)
 
 
-def _reference(earlier: Standing, text: str) -> str:
-    return f"[Exactly the same output ({len(text):,} characters) as {_named(earlier.call)} gave above.]"
+@lru_cache(maxsize=256)
+def _places(text: str) -> dict[str, list[int]]:
+    """Where each line of a text stands. Shared: not to be changed."""
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(text.split("\n")):
+        if len(line) > 8:
+            places.setdefault(line, []).append(number)
+    return places
+
+
+def _runs(lines: Sequence[str], other: str) -> list[tuple[int, int]]:
+    """Stretches of `lines` that stand in `other` line for line, each worth a reference."""
+    places, others = _places(other), other.split("\n")
+    runs = []
+    at = 0
+    while at < len(lines):
+        # The first few places are enough: lines that stand often are blank or braces.
+        longest = max((_common(lines, at, others, place) for place in places.get(lines[at], ())[:8]), default=0)
+        if longest >= _LEAST_LINES and sum(map(len, lines[at : at + longest])) >= _LEAST_CHARS:
+            runs.append((at, at + longest))
+            at += longest
+        else:
+            at += 1
+    return runs
+
+
+def _common(lines: Sequence[str], at: int, others: Sequence[str], place: int) -> int:
+    length = 0
+    while at + length < len(lines) and place + length < len(others) and lines[at + length] == others[place + length]:
+        length += 1
+    return length
+
+
+def _with_references(lines: Sequence[str], runs: Sequence[tuple[int, int]], earlier: Earlier) -> str:
+    said = _named(earlier.call)
+    pieces: list[str] = []
+    at = 0
+    for start, end in runs:
+        pieces += lines[at:start]
+        first, last = _shown(lines[start]), _shown(lines[end - 1])
+        pieces.append(f'[{end - start} lines, unchanged, as {said} gave above: from "{first}" to "{last}"]')
+        said = "the same call"
+        at = end
+    pieces += lines[at:]
+    return "\n".join(pieces)
 
 
 def _named(call: ToolCall | None) -> str:
     if call is None:
         return "an earlier call"
-    arguments = call.arguments
-    if len(arguments) > _ARGUMENTS_SHOWN:
-        arguments = arguments[:_ARGUMENTS_SHOWN] + "…"
-    return f"the earlier call {call.name}({arguments})"
+    return f"the earlier call {call.name}({_shown(call.arguments, _ARGUMENTS_SHOWN)})"
+
+
+def _shown(text: str, most: int = _LINE_SHOWN) -> str:
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def whole_results(
+    messages: Sequence[Message], keys: Sequence[bytes], end: int, edited: frozenset[tuple[bytes, int]], start: int = 0
+) -> list[Earlier]:
+    """The results of messages `start` to `end` whose text nobody has touched, in order."""
+    calls: dict[str, ToolCall] = {}
+    found = []
+    for index in range(start, end):
+        for position, part in enumerate(messages[index].parts):
+            if isinstance(part, ToolCall):
+                calls[part.call_id] = part
+            elif isinstance(part, ToolResult) and not part.media and (keys[index], position) not in edited:
+                found.append(Earlier(keys[index], position, part.text, calls.get(part.call_id)))
+    return found

@@ -1,0 +1,85 @@
+"""What happens to a result before any model has seen it."""
+
+from proxy.conversation.edit import Edit, Replace, ResultEdit
+from proxy.pruning.policy import ArrivePolicy
+from proxy.pruning.situation import Situation
+from proxy.pruning.standing import Standing, first_open, standing_results
+from proxy.pruning.strategies.ansi import ansi
+from proxy.pruning.strategies.cap import cap
+from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats, whole_results
+
+_WORTH_TOKENS = 30
+"""An edit must save more: below that the text is only made harder to read."""
+
+
+def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
+    """Edits of unseen results, at most one for each. Nothing here can break a prompt cache or a signature."""
+    if not policy.enabled or situation.seen >= len(situation.messages):
+        return ()
+    fresh = [
+        standing
+        for standing in standing_results(situation, since=_last_calls(situation))
+        if standing.message >= situation.seen and not _is_untouchable(standing)
+    ]
+    if not fresh:
+        return ()
+    edited = frozenset((edit.at, edit.part) for edit in situation.plan.edits if isinstance(edit, Replace))
+    start = first_open(situation.messages, situation.keys, situation.plan)
+    earlier = whole_results(situation.messages, situation.keys, situation.seen, edited, start)
+    edits: list[Edit] = []
+    for standing in fresh:
+        edit = _edit(standing, earlier, situation, policy)
+        if edit is not None and edit.tokens_before - edit.tokens_after > _WORTH_TOKENS:
+            edits.append(edit)
+        else:
+            earlier.append(Earlier(standing.key, standing.part, standing.result.text, standing.call))
+    return tuple(edits)
+
+
+def _last_calls(situation: Situation) -> int:
+    """Index of the first message of the last answer; the calls of unseen results stand in it."""
+    index = situation.seen
+    while index and situation.messages[index - 1].role == "assistant":
+        index -= 1
+    return index
+
+
+def _is_untouchable(standing: Standing) -> bool:
+    result = standing.result
+    return bool(standing.edit or standing.broken or result.fixed or result.media or result.is_error)
+
+
+def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, policy: ArrivePolicy) -> Replace | None:
+    text = standing.result.text
+    kind: ResultEdit = "ansi"
+    repeat: Repeat | None = None
+    if policy.repeats and (repeat := repeats(text, earlier)):
+        text, kind = repeat.text, "repeat"
+    if policy.ansi:
+        text = ansi(text)
+    tokens = standing.tokens if text is standing.result.text else situation.count(text)
+    if policy.cap_share and situation.usable:
+        capped = cap(text, tokens, int(policy.cap_share * situation.usable), situation.count)
+        if capped is not text:
+            text, kind, tokens = capped, "cap", situation.count(capped)
+    if text is standing.result.text:
+        return None
+    return Replace(
+        at=standing.key,
+        part=standing.part,
+        kind=kind,
+        text=text,
+        reason=_REASONS[kind],
+        tool=standing.tool,
+        tokens_before=standing.tokens,
+        tokens_after=tokens,
+        of=repeat.of if repeat else b"",
+        of_part=repeat.of_part if repeat else 0,
+    )
+
+
+_REASONS: dict[ResultEdit, str] = {
+    "repeat": "stands in an earlier result",
+    "ansi": "terminal control codes",
+    "cap": "fills too much of the window",
+}
