@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 _EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+# The same where no CR stands alone; a pattern that begins with a plain letter is found many times faster.
+_CRLF_EVENT_END = re.compile(rb"\n\r?\n")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 
@@ -106,7 +108,8 @@ def _ends(buffer: bytes) -> Iterator[int]:
             yield end + 2
             end = buffer.find(b"\n\n", end + 2)
         return
-    for match in _EVENT_END.finditer(buffer):
+    is_crlf = buffer.count(b"\r", 0, len(buffer) - 1) == buffer.count(b"\r\n")
+    for match in (_CRLF_EVENT_END if is_crlf else _EVENT_END).finditer(buffer):
         # A lone CR at the very end may be the first half of CRLF: wait for the next chunk.
         if match.end() < len(buffer) or not buffer.endswith(b"\r"):
             yield match.end()
@@ -121,6 +124,9 @@ def parse_event(raw: bytes) -> Event:
         head, _, rest = raw.partition(b"\n")
         if head.startswith(b"event: ") and rest.startswith(b"data: {") and rest.count(b"\n") == 2:
             return Event(head[7:].decode("utf-8", "replace"), rest[6:-2], raw)
+    if raw.startswith(b"data: {") and raw.endswith(b"}\r\n\r\n") and raw.count(b"\n") == raw.count(b"\r") == 2:
+        # Google's form.
+        return Event("", raw[6:-4], raw)
     name = ""
     lines = []
     for line in _LINE_END.split(raw):
