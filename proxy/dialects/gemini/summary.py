@@ -2,10 +2,12 @@
 
 import re
 
-from proxy.wire.body import dumps, loads, object_spans, with_keys, without_keys
+from proxy.dialects.fields import mapping
+from proxy.dialects.gemini.spelling import spelled
+from proxy.wire.body import dumps, loads, object_spans, splice, with_keys, without_keys
 
-_ACTION = re.compile(r"/models/([^/:]+):[A-Za-z]+$")
-_CONFIG_NAMES = ("generationConfig", "generation_config")
+_MODEL = re.compile(r"(?<=/models/)[^/:]+(?=:)")
+_ACTION = re.compile(r":[A-Za-z]+$")
 _NOT_FOR_SUMMARIES = frozenset(
     {
         "stopSequences", "stop_sequences", "responseMimeType", "response_mime_type", "responseSchema",
@@ -16,8 +18,8 @@ _NOT_FOR_SUMMARIES = frozenset(
 
 
 def target(path: str, model: str) -> str:
-    """`…/models/MODEL:generateContent`."""
-    return _ACTION.sub(lambda found: f"/models/{model or found[1]}:generateContent", path)
+    """`…:generateContent`; a tuned model's endpoint and Code Assist have no model in the path that we could change."""
+    return _ACTION.sub(":generateContent", _MODEL.sub(model, path) if model else path)
 
 
 def fresh(system: str, text: str, max_tokens: int) -> bytes:
@@ -32,13 +34,16 @@ def fresh(system: str, text: str, max_tokens: int) -> bytes:
 
 
 def continued(body: bytes, max_tokens: int) -> bytes:
-    """The conversation's own request, asked for plain text and for no calls."""
+    """The conversation's own request, asked for plain text and for no calls; Code Assist's wrapping stays."""
     spans = object_spans(body)
-    name = next((name for name in _CONFIG_NAMES if name in spans), _CONFIG_NAMES[0])
-    config = loads(body[slice(*spans[name])]) if name in spans else {}
+    if "contents" not in spans and "request" in spans:
+        span = spans["request"]
+        return splice(body, [(span, continued(body[slice(*span)], max_tokens))])
+    name = spelled(spans, "generationConfig")
+    config = mapping(loads(body[slice(*spans[name])])) if name else {}
     kept = {key: value for key, value in config.items() if key not in _NOT_FOR_SUMMARIES}
-    limit = "max_output_tokens" if "max_output_tokens" in kept else "maxOutputTokens"
-    values = {name: dumps({**kept, limit: max_tokens})}
+    limit = spelled(kept, "maxOutputTokens") or "maxOutputTokens"
+    values = {name or "generationConfig": dumps({**kept, limit: max_tokens})}
     if "tools" in spans:
         body = without_keys(body, ("toolConfig", "tool_config"))
         values["toolConfig"] = b'{"functionCallingConfig":{"mode":"NONE"}}'
