@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.fingerprint import reply_print
-from proxy.conversation.model import Message, Reasoning
+from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import stands
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale, Weight
+from proxy.tokens.learn import Growth, Learned, predict, predict_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,50 +91,112 @@ def _part_tokens(weight: Weight, part: int) -> int:
     return weight.parts[part] if part < len(weight.parts) else 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the unified formula is fed with, and what the call can teach."""
+
+    present: Present
+    last: Last | None
+    growth: Growth
+    """What had to be estimated, before what was learned corrected it."""
+    has_media: bool = False
+    """Among what had to be estimated."""
+    edited: bool = False
+    """Edits newer than the anchor changed the anchored part."""
+
+
 def formula_inputs(
-    received: Received, memory: Memory, weighed: Weighed, plan: Plan, now: Sequence[int], scale: Scale
-) -> tuple[Present, Last | None]:
-    """What the unified formula is fed with. `now`: `standing_tokens` under `plan`, the plan that is to be sent."""
-    conversation = received.conversation
-    anchor, at = memory.measured, memory.measured_at
-    reasoning = sum(weight.reasoning for weight in weighed.weights)
+    received: Received,
+    memory: Memory,
+    weighed: Weighed,
+    plan: Plan,
+    now: Sequence[int],
+    scale: Scale,
+    learned: Learned,
+) -> Inputs:
+    """`now`: `standing_tokens` under `plan`, the plan that is to be sent."""
+    messages = received.conversation.messages
+    anchor = memory.measured
     if anchor is None or anchor.usage is None or compacted_since(plan, memory):
-        present = Present(
-            system=weighed.system,
-            tools=weighed.tools,
-            new=sum(now),
-            reasoning=reasoning,
-            priming=scale.overheads.request,
-        )
-        return present, None
-    start = reply_end(conversation.messages, at)
-    run = conversation.messages[at + 1 : start]
-    then = standing_tokens(weighed, memory.measured_plan)
+        return _first_inputs(messages, weighed, now, scale, learned)
+    usage = anchor.usage
+    start = reply_end(messages, memory.measured_at)
+    run = range(memory.measured_at + 1, start)
+    reply = _returned([messages[number] for number in run], anchor)
     new = sum(now[start:])
-    reply = _returned(run, anchor)
-    if run and reply is None:
+    if reply is None:
         # Another answer than the one we saw: it is as new to us as the rest.
-        new += sum(now[at + 1 : start])
-    elif run:
+        new += sum(now[number] for number in run)
+    else:
         # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
         new += scale.overheads.message * len(run)
-    share, counted = reply if reply is not None else (0.0, False)
-    drift = sum(now[: at + 1]) - sum(then[: at + 1])
-    usage = anchor.usage
+    reasoning_sent = _carries_reasoning(received, run, plan)
+    reasoning = usage.reasoning_tokens or 0
+    growth = Growth(
+        new,
+        len(messages) - start + len(run),
+        _results(messages[start:]),
+        0 if reply is None else reasoning,
+    )
+    then = standing_tokens(weighed, memory.measured_plan)
+    drift = sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
     last = Last(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
-        reasoning_tokens=usage.reasoning_tokens or 0,
-        share=share,
-        reply_sent=counted,
-        reasoning_sent=_carries_reasoning(received, range(at + 1, start), plan),
-        system=anchor.system_tokens,
-        tools=anchor.tools_tokens,
-        removed=max(0, -drift),
-        added=max(0, drift),
+        reasoning_tokens=reasoning,
+        share=reply or 0.0,
+        reply_sent=reply is not None,
+        reasoning_sent=reasoning_sent,
+        system=_scaled(anchor.system_tokens, learned),
+        tools=_scaled(anchor.tools_tokens, learned),
+        removed=_scaled(max(0, -drift), learned),
+        added=_scaled(max(0, drift), learned),
     )
-    present = Present(system=weighed.system, tools=weighed.tools, new=new, reasoning=reasoning)
-    return present, last
+    present = Present(
+        system=_scaled(weighed.system, learned),
+        tools=_scaled(weighed.tools, learned),
+        new=predict(learned, growth).tokens,
+        reasoning=_reasoning(weighed),
+        unmeasured=reply is None and len(run) > 0,
+    )
+    return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
+
+
+def _first_inputs(
+    messages: Sequence[Message], weighed: Weighed, now: Sequence[int], scale: Scale, learned: Learned
+) -> Inputs:
+    """A pure estimate of everything, corrected by what first calls have taught."""
+    fixed = weighed.system + weighed.tools + scale.overheads.request
+    growth = Growth(fixed + sum(now), len(messages), _results(messages))
+    predicted = predict_first(learned, growth).tokens
+    present = Present(
+        system=weighed.system,
+        tools=weighed.tools,
+        new=predicted - fixed,
+        reasoning=_reasoning(weighed),
+        priming=scale.overheads.request,
+    )
+    return Inputs(present=present, last=None, growth=growth, has_media=_has_media(messages))
+
+
+def _scaled(tokens: int, learned: Learned) -> int:
+    return round(tokens * learned.factor)
+
+
+def _reasoning(weighed: Weighed) -> int:
+    return sum(weight.reasoning for weight in weighed.weights)
+
+
+def _results(messages: Sequence[Message]) -> int:
+    return sum(isinstance(part, ToolResult) for message in messages for part in message.parts)
+
+
+def _has_media(messages: Sequence[Message]) -> bool:
+    return any(
+        isinstance(part, Media) or (isinstance(part, ToolResult) and bool(part.media))
+        for message in messages
+        for part in message.parts
+    )
 
 
 def compacted_since(plan: Plan, memory: Memory) -> bool:
@@ -150,14 +213,14 @@ def reply_end(messages: Sequence[Message], at: int) -> int:
     return end
 
 
-def _returned(run: Sequence[Message], anchor: Anchor) -> tuple[float, bool] | None:
-    """The share of the anchor's output that this answer is, if it is one of the anchor's."""
+def _returned(run: Sequence[Message], anchor: Anchor) -> float | None:
+    """The share of the anchor's output that this answer is; None when there is no answer, or not one of the anchor's."""
     if not run:
         return None
     print_ = reply_print(run)
     for reply in anchor.replies:
         if reply.fingerprint == print_:
-            return reply.share, True
+            return reply.share
     return None
 
 

@@ -15,7 +15,7 @@ from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan, stands
 from proxy.exchange.compact import Need, need_of
-from proxy.exchange.measure import Weighed, formula_inputs, standing_tokens, weigh
+from proxy.exchange.measure import Inputs, Weighed, formula_inputs, standing_tokens, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Anchor
@@ -23,6 +23,7 @@ from proxy.pruning.plan import arrive, prune
 from proxy.pruning.situation import Situation
 from proxy.tokens.context import ContextSize, context_size, reserve_tokens
 from proxy.tokens.estimate import Scale
+from proxy.tokens.learn import NOTHING_LEARNED, Learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,13 @@ class Ready:
     removed_tokens: int
     """Estimated tokens that the plan takes out of this body."""
     weighed: Weighed
+    inputs: Inputs
     known_tokens: int
     """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
+    before: Anchor | None
+    """The measured call before this one."""
+    shared_tokens: int
+    """Of the unpruned input: what the measured call before this one had already sent."""
     anchor: Anchor
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
     pressed: bool = False
@@ -73,13 +79,15 @@ class _Draft:
     weighed: Weighed
     scale: Scale
     policy: Policy
+    learned: Learned
     plan: Plan
     tokens: list[int]
+    inputs: Inputs
     context: ContextSize
 
     def under(self, plan: Plan) -> "_Draft":
         """The same request under another plan, predicted anew."""
-        return _draft(self.received, self.memory, self.weighed, self.scale, self.policy, plan)
+        return _draft(self.received, self.memory, self.weighed, self.scale, self.policy, self.learned, plan)
 
 
 def prepare(
@@ -91,6 +99,7 @@ def prepare(
     recall: Recall,
     now: float,
     held_out: bool = False,
+    learned: Learned = NOTHING_LEARNED,
     summary: Summarise | None = None,
 ) -> Ready:
     """What goes out for this request, and what is to be remembered of it.
@@ -100,7 +109,7 @@ def prepare(
     """
     weighed = weigh(received, scale)
     inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
-    draft = _draft(received, memory, weighed, scale, policy, inherited)
+    draft = _draft(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
     if not blocked:
@@ -115,23 +124,38 @@ def prepare(
     return ready
 
 
-def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale) -> Ready:
+def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learned: Learned) -> Ready:
     """The same call with the client's own bytes: after a provider has refused what we made of them."""
-    draft = _draft(ready.received, memory, ready.weighed, scale, policy, EMPTY_PLAN)
+    draft = _draft(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
     policy = replace(policy, ask_usage=False)
     plain = _ready(replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False)
     return replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
 
 
-def _draft(received: Received, memory: Memory, weighed: Weighed, scale: Scale, policy: Policy, plan: Plan) -> _Draft:
+def _draft(
+    received: Received,
+    memory: Memory,
+    weighed: Weighed,
+    scale: Scale,
+    policy: Policy,
+    learned: Learned,
+    plan: Plan,
+) -> _Draft:
     tokens = standing_tokens(weighed, plan)
-    present, last = formula_inputs(received, memory, weighed, plan, tokens, scale)
+    inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
     reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
-    context = context_size(present, last, window=policy.window, reserve=reserve)
     return _Draft(
-        received=received, memory=memory, weighed=weighed, scale=scale, policy=policy, plan=plan, tokens=tokens,
-        context=context,
-    )  # fmt: skip
+        received=received,
+        memory=memory,
+        weighed=weighed,
+        scale=scale,
+        policy=policy,
+        learned=learned,
+        plan=plan,
+        tokens=tokens,
+        inputs=inputs,
+        context=context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve),
+    )
 
 
 def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
@@ -203,6 +227,9 @@ def _ready(draft: _Draft, recall: Recall, *, now: float, skipped: str, pressed: 
         context=sent.context,
         removed_tokens=removed,
         weighed=draft.weighed,
+        inputs=sent.inputs,
+        before=memory.measured,
+        shared_tokens=_shared(memory),
         known_tokens=sent.context.total - sent.context.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, now=now, sent=sends, removed=removed, pressed=pressed),
         pressed=pressed,
@@ -258,8 +285,14 @@ def _anchor(draft: _Draft, *, plan: Plan, now: float, sent: bool, removed: int, 
         removed_tokens=removed,
         refused=bool(line and line.refused),
         pressed=pressed,
-        paid=line.paid if line else 0.0,
+        warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
     )
+
+
+def _shared(memory: Memory) -> int:
+    """The unpruned length of the request before this one: all of it is this one's prefix."""
+    anchor = memory.measured
+    return (anchor.usage.input_tokens or 0) + anchor.removed_tokens if anchor and anchor.usage else 0
 
 
 def session_id(key: bytes) -> str:

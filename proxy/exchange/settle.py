@@ -9,8 +9,11 @@ from proxy.conversation.edit import Edit, Replace, kind_of, saved_tokens
 from proxy.conversation.model import ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.dialects.base import Observation
+from proxy.exchange.money import money_of
 from proxy.exchange.prepare import Ready
 from proxy.ledger.records import Anchor, Turn
+from proxy.pricing.prices import CacheHabit, Price
+from proxy.tokens.learn import Sample, is_usable
 from proxy.tokens.usage import NOT_REPORTED, Usage, is_possible
 
 
@@ -27,6 +30,8 @@ class Circumstances:
     failed_open: str = ""
     """Name of the stage of ours that failed, when the original bytes went out because of it."""
     purpose: str = "main"
+    price: Price | None = None
+    habit: CacheHabit = CacheHabit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,8 @@ class Settled:
     anchor: Anchor | None
     """None when the conversation must not advance: errors, cut streams without usage."""
     turn: Turn
+    sample: Sample
+    """What the call teaches about estimates."""
 
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
@@ -44,6 +51,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     possible = is_possible(usage, window=ready.context.window, sent_estimate=ready.context.total)
     outcome = _outcome(observation, circumstances)
     advances = outcome in ("ok", "blocked") or (outcome in ("truncated", "client_closed") and possible)
+    money = money_of(ready, usage, circumstances.price, circumstances.habit)
     anchor = None
     if advances and ready.received.keys:
         anchor = msgspec.structs.replace(
@@ -51,8 +59,23 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             upstream=circumstances.upstream,
             usage=usage if possible else None,
             replies=observation.replies,
+            warm_tokens=money.warm_tokens,
         )
-    return Settled(anchor=anchor, turn=_turn(ready, observation, circumstances, outcome, usage))
+    sample = Sample(
+        growth=ready.inputs.growth,
+        actual=(usage.input_tokens or 0) - ready.known_tokens,
+        anchored=ready.context.basis == "anchored",
+        usable=is_usable(
+            complete=outcome == "ok",
+            possible=possible,
+            server_edits=ready.received.conversation.server_edits or observation.server_edited,
+            media=ready.inputs.has_media,
+            edited=ready.inputs.edited or ready.summarised,
+        ),
+    )
+    turn = _turn(ready, observation, circumstances, outcome, usage)
+    turn = msgspec.structs.replace(turn, cost=money.paid, cost_unpruned=money.unpruned)
+    return Settled(anchor=anchor, turn=turn, sample=sample)
 
 
 def _outcome(observation: Observation, circumstances: Circumstances) -> str:

@@ -55,8 +55,8 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """The provider refused a rewritten body in this line: no new decisions any more."""
     pressed: bool = False
     """The call was under pressure (hysteresis of pruning)."""
-    paid: float = 0.0
-    """US dollars of the session so far, this call included."""
+    warm_tokens: int = 0
+    """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +100,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars by the price table; None when model or usage is unknown."""
     cost_unpruned: float | None = None
     """What the same call would have cost without us, by the simulated cache."""
+    learned_from: int = 0
+    """Samples that corrected the estimate."""
     window: int | None = None
     reserve: int = 0
     system_tokens: int = 0

@@ -22,6 +22,7 @@ from proxy.ledger.store import Ledger
 from proxy.server.caller import caller_of
 from proxy.server.engines.base import Engine, UpstreamResponse
 from proxy.server.events import fields_of
+from proxy.server.learning import Estimates
 from proxy.server.past import remember
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import End, Exchange, relay
@@ -29,6 +30,7 @@ from proxy.server.summarizer import Spent, Summarizer, Work
 from proxy.server.tokenizers import counter, tokenizer_for, warm
 from proxy.settings.values import Mode, Settings
 from proxy.tokens.estimate import Memo, Scale
+from proxy.tokens.learn import Learned
 from proxy.wire.headers import first
 from proxy.wire.sse_filter import EventFilter
 
@@ -52,6 +54,7 @@ class Call:
     known: Known
     scale: Scale
     ready: Ready
+    learned: Learned
     started: float
     reader: Reader | None = None
     status: int = 0
@@ -69,6 +72,7 @@ class Handler:
         self._policies = Policies(settings)
         self._recall = Recall()
         self._memo = Memo()
+        self._estimates = Estimates(ledger, enabled=settings.estimate.learn)
         self._summarizer = Summarizer(engine, time.time, self._spent)
         self._silent_hosts: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
@@ -115,20 +119,21 @@ class Handler:
         encoding = tokenizer_for(model, known.encoding_wish)
         scale = Scale(encoding=encoding, count=counter(encoding), dialect=dialect.name, model=model, memo=self._memo)
         memory = await remember(self.ledger, received)
+        learned = await self._estimates.get(upstream, model, encoding)
         await warm(scale, received.conversation)
         policy = known.policy
         if upstream in self._silent_hosts or received.view.asks_usage:
             policy = replace(policy, ask_usage=False)
         failed_open = ""
         try:
-            ready = prepare(received, memory, policy, scale, recall=self._recall, now=time.time())
+            ready = prepare(received, memory, policy, scale, recall=self._recall, now=time.time(), learned=learned)
         except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
             _failed("prepare", error)
             failed_open = "prepare"
             ready = prepare(received, NO_MEMORY, _hands_off(policy), scale, recall=self._recall, now=time.time())
         call = Call(
             exchange=exchange, dialect=dialect, raw=raw, received=received, memory=memory, known=known, scale=scale,
-            ready=ready, started=started, failed_open=failed_open,
+            ready=ready, learned=learned, started=started, failed_open=failed_open,
         )  # fmt: skip
         if ready.need is not None and not failed_open:
             await self._compacted(call, policy)
@@ -199,7 +204,7 @@ class Handler:
         except StoreError as error:
             _failed("decide", error)
             call.failed_open = "decide"
-            call.ready = as_it_came(call.ready, call.memory, policy, call.scale)
+            call.ready = as_it_came(call.ready, call.memory, policy, call.scale, call.learned)
 
     async def _sent(self, call: Call) -> tuple[UpstreamResponse, tuple[bytes, ...]]:
         """The upstream's answer, after one more try with the client's own bytes where ours were refused."""
@@ -223,12 +228,18 @@ class Handler:
             log.info("usage_not_asked", upstream=call.exchange.route.upstream_name)
             policy = replace(policy, ask_usage=False)
             call.ready = prepare(
-                call.received, call.memory, policy, call.scale, recall=self._recall, now=call.ready.anchor.at
+                call.received,
+                call.memory,
+                policy,
+                call.scale,
+                recall=self._recall,
+                now=call.ready.anchor.at,
+                learned=call.learned,
             )
         else:
             log.warning("rewrite_refused", session=call.ready.anchor.session, edits=len(call.ready.sent_plan.edits))
             call.failed_open = "refused"
-            call.ready = as_it_came(call.ready, call.memory, policy, call.scale)
+            call.ready = as_it_came(call.ready, call.memory, policy, call.scale, call.learned)
         return await self._send(call), ()
 
     async def _send(self, call: Call) -> UpstreamResponse:
@@ -261,10 +272,15 @@ class Handler:
                 overhead_ms=call.overhead_ms,
                 client_gone=end.outcome == "client_closed",
                 failed_open=call.failed_open,
+                price=call.known.price,
+                habit=call.known.habit,
             )
             settled = settle(call.ready, observation, circumstances)
-            log.info("context_estimate", **fields_of(settled.turn))
+            turn = settled.turn
+            log.info("context_estimate", **fields_of(turn))
             await self.ledger.settle(settled.anchor, settled.turn)
+            conversation = call.received.conversation
+            await self._estimates.teach(turn.upstream, conversation.model, call.scale.encoding, settled.sample)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
             _failed("settle", error)
 

@@ -107,6 +107,7 @@ class Scale:
     """Weighs texts, messages and tools for one request; cheap to make, the memo is what lasts."""
 
     def __init__(self, *, encoding: str, count: Count, dialect: str, model: str, memo: Memo) -> None:
+        self.encoding = encoding
         self.count = count
         self.overheads = OVERHEADS.get(dialect, _DEFAULT)
         self._model = model

@@ -1,0 +1,50 @@
+"""What a call cost, and what it would have cost without us: the saving is net of every cache that pruning broke."""
+
+from dataclasses import dataclass
+
+from proxy.exchange.prepare import Ready
+from proxy.pricing.cache import simulate
+from proxy.pricing.cost import cost
+from proxy.pricing.prices import CacheHabit, Price
+from proxy.tokens.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """US dollars."""
+
+    paid: float | None
+    """None when model or usage is unknown."""
+    unpruned: float | None
+    warm_tokens: int
+    """Length of the prefix that the simulated cache holds after this call."""
+
+
+def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit) -> Money:
+    """Both bills of a call."""
+    if not usage.input_tokens:
+        return Money(paid=None, unpruned=None, warm_tokens=ready.anchor.warm_tokens)
+    before = ready.before
+    caches = _cached(usage) or (before is not None and before.usage is not None and _cached(before.usage))
+    unpruned = usage.input_tokens + ready.removed_tokens
+    simulated = simulate(
+        habit,
+        input_tokens=unpruned,
+        shared_tokens=ready.shared_tokens,
+        warm_tokens=ready.anchor.warm_tokens,
+        idle_s=ready.anchor.at - before.at if before is not None else 0.0,
+        output_tokens=usage.output_tokens,
+        caches=caches,
+    )
+    paid = cost(usage, price)
+    # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
+    same = ready.removed_tokens == 0 and (before is None or before.removed_tokens == 0)
+    return Money(
+        paid=paid,
+        unpruned=paid if same else cost(simulated, price),
+        warm_tokens=unpruned if unpruned >= habit.min_prefix else 0,
+    )
+
+
+def _cached(usage: Usage) -> bool:
+    return bool(usage.cache_read_tokens or usage.cache_write_tokens)

@@ -1,0 +1,46 @@
+"""What actual counts taught, kept per upstream, model and encoding; shared and persisted through the ledger."""
+
+import structlog
+
+from proxy.errors import StoreError
+from proxy.ledger.store import Ledger
+from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, decode, encode, learned_name, update
+
+_FEW = 16
+_EVERY = 8
+"""Early lessons are stored one by one, later ones eight at a time: they change little."""
+
+log = structlog.get_logger("proxy")
+
+
+class Estimates:
+    """The learned states of this process."""
+
+    def __init__(self, ledger: Ledger, *, enabled: bool) -> None:
+        self._ledger = ledger
+        self._enabled = enabled
+        self._states: dict[str, Learned] = {}
+
+    async def get(self, upstream: str, model: str, encoding: str) -> Learned:
+        """What is known; read from the ledger at first use."""
+        if not self._enabled:
+            return NOTHING_LEARNED
+        name = learned_name(upstream, model, encoding)
+        known = self._states.get(name)
+        if known is None:
+            try:
+                known = decode(await self._ledger.learned(name))
+            except StoreError:
+                known = NOTHING_LEARNED
+            self._states[name] = known
+        return known
+
+    async def teach(self, upstream: str, model: str, encoding: str, sample: Sample) -> None:
+        """Take in one settled call; raises StoreError."""
+        if not self._enabled:
+            return
+        name = learned_name(upstream, model, encoding)
+        before = self._states.get(name, NOTHING_LEARNED)
+        state = self._states[name] = update(before, sample)
+        if state.samples != before.samples and (state.samples <= _FEW or state.samples % _EVERY == 0):
+            await self._ledger.learn(name, encode(state))
