@@ -1,9 +1,9 @@
-"""What stands or falls together: a tool call and its results."""
+"""What stands or falls together: a tool call and its results, reasoning and what it led to."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from proxy.conversation.model import Message, ToolCall, ToolResult
+from proxy.conversation.model import Message, Reasoning, ToolCall, ToolResult
 
 
 class Pair(NamedTuple):
@@ -65,14 +65,28 @@ def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
 
 
 def is_cut(messages: Sequence[Message], at: int) -> bool:
-    """Whether a cut before message `at` would part a call from one of its results."""
+    """Whether a cut before message `at` would part what belongs together."""
+    if 0 < at < len(messages) and _leads(messages[at - 1]):
+        return True
     return any(pair.call_message < at <= pair.message for pair in pairs(messages) if pair.call_message >= 0)
 
 
 def cut_positions(messages: Sequence[Message]) -> list[int]:
-    """All indices before which the history can be cut without parting a call from a result, in order."""
+    """All indices before which the history can be cut, in order.
+
+    A call is never parted from its result, nor reasoning that is an element of its own (Responses) from what follows:
+    providers refuse the one without the other.
+    """
     closed = [True] * (len(messages) + 1)
     for pair in pairs(messages):
         if pair.call_message >= 0:
             closed[pair.call_message + 1 : pair.message + 1] = [False] * (pair.message - pair.call_message)
+    for index, message in enumerate(messages[:-1]):
+        if _leads(message):
+            closed[index + 1] = False
     return [index for index, whole in enumerate(closed) if whole]
+
+
+def _leads(message: Message) -> bool:
+    """Whether this is reasoning alone."""
+    return bool(message.parts) and all(isinstance(part, Reasoning) for part in message.parts)

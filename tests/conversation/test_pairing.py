@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation.model import Message, Text, ToolCall, ToolResult
+from proxy.conversation.model import Message, Reasoning, Text, ToolCall, ToolResult
 from proxy.conversation.pairing import cut_positions, is_cut, pairs
 
 
@@ -100,6 +100,16 @@ def test_no_cut_parts_a_call_from_any_of_its_results():
     assert [is_cut(history, at) for at in range(6)] == [False, False, True, True, False, False]
 
 
+def test_no_cut_parts_reasoning_from_what_it_led_to():
+    """An item of its own in Responses, which refuses a call without the reasoning before it, and the other way round."""
+    thought = said(Reasoning(text="hm"))
+    history = said(Text(text="go"), role="user"), thought, thought, said(call("a")), said(result("a")), thought
+
+    assert cut_positions(history) == [0, 1, 5, 6]
+    assert [is_cut(history, at) for at in range(7)] == [False, False, True, True, True, False, False]
+    assert cut_positions([said(Reasoning(text="hm"), Text(text="so")), said(call("a"))]) == [0, 1, 2]
+
+
 def test_orphans_may_be_cut_off():
     assert cut_positions([said(result("x")), said(result("y"))]) == [0, 1, 2]
 
@@ -110,6 +120,7 @@ histories = st.lists(
             st.builds(call, st.sampled_from(["", "a", "b", "c"]), st.sampled_from(["read", "write"])),
             st.builds(result, st.sampled_from(["", "a", "b", "c"]), st.sampled_from(["", "read", "write"])),
             st.just(Text(text="x")),
+            st.just(Reasoning(text="x")),
         ),
         max_size=4,
     ).map(lambda parts: said(*parts)),
