@@ -6,11 +6,9 @@
     inlineData, fileData        Media
     executableCode, …           Opaque
 
-Ids of calls are optional. A call without one is named after its function and its place among the calls of that name in
-its content, and so is a response, since Google pairs them by order.
+Ids of calls are optional; without them Google pairs by name and order, and so does conversation.pairing.
 """
 
-from collections import Counter
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
@@ -40,8 +38,7 @@ def message_of(content: Any, *, role: Role | None = None) -> Message:
     if not isinstance(content, dict):
         parts: tuple[Part, ...] = (Opaque(kind="unknown", size_chars=len(dumps(content))),)
         return Message(role=role or "user", parts=parts, digest=digest(content))
-    unnamed: Counter[str] = Counter()
-    parts = tuple(_part(part, unnamed) for part in parts_of(content))
+    parts = tuple(_part(part) for part in parts_of(content))
     speaker = role or _speaker(str(content.get("role")), parts)
     return Message(
         role=speaker,
@@ -71,15 +68,15 @@ def _speaker(role: str, parts: tuple[Part, ...]) -> Role:
     return "assistant" if role == "model" else "user"
 
 
-def _part(part: Any, unnamed: Counter[str]) -> Part:
+def _part(part: Any) -> Part:
     if isinstance(part, dict):
         text, call, response = (either(part, name) for name in ("text", "functionCall", "functionResponse"))
         signed = bool(either(part, "thoughtSignature"))
         if isinstance(call, dict):
             arguments = dumps(call.get("args") or {}).decode()
-            return ToolCall(call_id=_id(call, unnamed), name=_name(call), arguments=arguments, signed=signed)
+            return ToolCall(call_id=_id(call), name=_name(call), arguments=arguments, signed=signed)
         if isinstance(response, dict):
-            return _result(response, unnamed)
+            return _result(response)
         if isinstance(text, str):
             thinks = part.get("thought") is True or (signed and not text)
             return Reasoning(text=text, signed=signed) if thinks else Text(text=text)
@@ -94,21 +91,17 @@ def _name(holder: dict[str, Any]) -> str:
     return str(holder.get("name") or "")
 
 
-def _id(holder: dict[str, Any], unnamed: Counter[str]) -> str:
-    if holder.get("id"):
-        return str(holder["id"])
-    name = _name(holder)
-    unnamed[name] += 1
-    return f"{name}#{unnamed[name]}"
+def _id(holder: dict[str, Any]) -> str:
+    return str(holder.get("id") or "")
 
 
-def _result(holder: dict[str, Any], unnamed: Counter[str]) -> ToolResult:
+def _result(holder: dict[str, Any]) -> ToolResult:
     response = holder.get("response")
     held = mapping(response)
     key = text_key(response)
     media = (_medium(part) for part in objects(holder.get("parts")))
     return ToolResult(
-        call_id=_id(holder, unnamed),
+        call_id=_id(holder),
         name=_name(holder),
         text=held[key] if key else dumps(response).decode() if held else "",
         media=tuple(medium for medium in media if medium is not None),
