@@ -167,6 +167,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
         "server_history": bool(conversation.server_history),
         "refused": bool(memory.line and memory.line.refused),
         "no_messages": not conversation.messages,
+        "not_editable": not received.view.editable,
     }
     return next((name for name, applies in reasons.items() if applies), "")
 
