@@ -31,6 +31,8 @@ class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
     """Of a `repeat`: prefix key of the message that holds the text referred to ..."""
     of_part: int = 0
     """... and the index of that result among its parts."""
+    decided: int = 0
+    """Number of messages in the request at which this was decided; tells later calls what it has cost and saved."""
 
 
 class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):

@@ -71,6 +71,7 @@ def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, poli
         text=text,
         reason=_REASONS[kind],
         tool=standing.tool,
+        decided=len(situation.messages),
         tokens_before=standing.tokens,
         tokens_after=tokens,
         of=repeat.of if repeat else b"",

@@ -15,7 +15,7 @@ from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
-from proxy.pruning.worth import Batch, best_batch
+from proxy.pruning.worth import best_batch
 
 __all__ = ["arrive", "prune", "under_pressure"]
 
@@ -61,24 +61,13 @@ def _chosen(
     if policy.policy == "priced":
         worth_it = [(standing, left) for standing in free if (left := _left(standing, policy)) < standing.tokens / 2]
         batch = best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
-        skipped = _why_not(batch)
-        if batch is not None and not skipped:
-            return batch.chosen, ""
-        if not pressed:
-            return (), skipped
+        if batch.chosen or not pressed:
+            return batch.chosen, batch.skipped
     if sum(standing.tokens for standing in free) <= minimum:
         return (), "batch_below_minimum"
     if sum(len(standing.text) for standing in free) < policy.batch_min_chars:
         return (), "batch_below_minimum"
     return free, ""
-
-
-def _why_not(batch: Batch | None) -> str:
-    if batch is None:
-        return "batch_below_minimum"
-    if batch.gain <= 0:
-        return "would_not_pay"
-    return "" if batch.affordable else "would_risk_a_loss"
 
 
 def _left(standing: Standing, policy: PrunePolicy) -> int:
@@ -111,6 +100,7 @@ def _clear(standing: Standing, situation: Situation, share: float, known: Collec
         text=text,
         reason="older output",
         tool=standing.tool,
+        decided=len(situation.messages),
         tokens_before=standing.tokens,
         tokens_after=situation.count(text),
     )

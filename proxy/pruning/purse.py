@@ -1,40 +1,72 @@
-"""What a conversation has cost so far without us, and what of that we have saved, by the simulated cache.
+"""What a conversation has cost so far, and what of that its edits have saved: told from the history alone.
 
-Kept with each anchor and handed on from call to call. A batch of edits may cost at once no more than the purse holds,
-so that no conversation ends dearer than it would have been (see `worth.MAY_LOSE`).
+Every request carries its whole past: where an assistant message begins, a call ended; each edit knows at which call it
+was decided. So the simulated bill of all calls, with the edits and without them, follows from the messages and the plan,
+on every replica and after every restart. The cache is taken as warm all the time, which errs on the careful side.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from proxy.pruning.situation import Prices
+from proxy.conversation.edit import Replace
+from proxy.pruning.situation import Prices, Situation
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purse:
-    """Both in plain input tokens."""
-
-    spent: float = 0.0
-    """What the input of all calls so far would have cost unpruned."""
-    saved: float = 0.0
-    """How much less it cost; negative when cache breaks have cost more than the edits brought."""
+MAY_LOSE = 0.008
+"""Share of the bill so far that may be staked on a conversation's going on. Together with the savings so far it is the
+most that a batch of edits may cost at once: a conversation that ends right behind it has lost less than one percent."""
 
 
-def after_call(
-    purse: Purse, prices: Prices | None, *, sent: int, sent_kept: int, direct: int, direct_kept: int
-) -> Purse:
-    """The purse behind a call that sent `sent` tokens where the client's own request has `direct`.
+def purse(situation: Situation, prices: Prices) -> float:
+    """What a batch may cost at the call at hand, in plain input tokens."""
+    unpruned, paid = bills(situation, prices)
+    return max(0.0, unpruned - paid + MAY_LOSE * unpruned)
 
-    `sent_kept`: tokens in front of the first byte that differs from the previous call's body, 0 when the cache is cold;
-    `direct_kept`: the same had nothing ever been edited, that is, the whole previous request.
-    """
-    would_have_cost = _charged(prices, direct, direct_kept)
-    return Purse(
-        spent=purse.spent + would_have_cost,
-        saved=purse.saved + would_have_cost - _charged(prices, sent, sent_kept),
+
+def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
+    """What the input of the calls so far would have cost without edits, and what it did cost, by the simulated cache."""
+    head = max(0, situation.total - sum(situation.message_tokens))
+    edits = _replacements(situation)
+    tokens = list(situation.message_tokens)
+    for _, index, removed in edits:
+        tokens[index] += removed
+    # Sizes of the previous call's body; nothing of the first call's is cached.
+    direct = sent = 0
+    unpruned = paid = 0.0
+    before = 0
+    for end in call_ends(situation):
+        new = sum(tokens[before:end])
+        grown = head + new if not before else new
+        unpruned += prices.read * direct + prices.write * grown
+        direct += grown
+        kept, sent = sent, sent + grown
+        changed = before
+        while edits and edits[-1][0] <= end:
+            _, index, removed = edits.pop()
+            tokens[index] -= removed
+            sent -= removed
+            changed = min(changed, index)
+        if changed < before:
+            kept = head + sum(tokens[:changed])
+        paid += prices.read * kept + prices.write * (sent - kept)
+        before = end
+    return unpruned, paid
+
+
+def call_ends(situation: Situation) -> Iterator[int]:
+    """For each call so far the number of messages it sent, in order; the call at hand is not among them."""
+    messages = situation.messages
+    for index in range(1, situation.seen):
+        if messages[index].role == "assistant" and messages[index - 1].role != "assistant":
+            yield index
+
+
+def _replacements(situation: Situation) -> list[tuple[int, int, int]]:
+    """Call, message and removed tokens of each replacement in the plan, the latest first."""
+    place = {key: index for index, key in enumerate(situation.keys)}
+    return sorted(
+        (
+            (edit.decided, place[edit.at], edit.tokens_before - edit.tokens_after)
+            for edit in situation.plan.edits
+            if isinstance(edit, Replace) and edit.at in place
+        ),
+        reverse=True,
     )
-
-
-def _charged(prices: Prices | None, tokens: int, kept: int) -> float:
-    if prices is None:
-        return tokens
-    return prices.read * kept + prices.write * (tokens - kept)

@@ -45,12 +45,8 @@ class Situation:
     """The provider's cache has surely expired, so that everything is written anew anyway."""
     pressed: bool = False
     """The line's previous call was under pressure (`Decision.pressed`)."""
-    expected_turns: float = 10.0
-    """How many more calls this conversation will probably make (`horizon.expected_turns`)."""
-    spent: float = 0.0
-    """What the line's input would have cost so far without us, in plain input tokens (`purse.Purse`)."""
-    saved: float = 0.0
-    """What edits have saved of that so far, net of cache breaks."""
+    expected_turns: float | None = None
+    """How many more calls this conversation will probably make (`horizon.expected_turns`); None: as many as it has made."""
     model: str = ""
     tools: tuple[str, ...] = ()
     """Names of the tools that the request offers."""

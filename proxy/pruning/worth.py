@@ -13,40 +13,32 @@ every possible first edit and takes the one with the largest gain.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.pruning.situation import Situation
+from proxy.pruning.horizon import expected_turns
+from proxy.pruning.purse import call_ends, purse
+from proxy.pruning.situation import Prices, Situation
 from proxy.pruning.standing import Standing
-
-MAY_LOSE = 0.008
-"""Share of what a conversation has cost so far that may be staked on its going on; with the savings so far, it is the
-most that a batch may cost at once. So a conversation that ends right after a batch has lost less than one percent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """The results from one first edit on, and what replacing them is worth."""
 
-    chosen: tuple[Standing, ...]
-    removed: int
-    """Estimated tokens that go."""
-    gain: float
-    """What is expected to be saved in the end, net."""
-    affordable: bool
-    """What it costs at once is covered by the savings so far and by the share that may be staked."""
+    chosen: tuple[Standing, ...] = ()
+    skipped: str = ""
+    """Why none was chosen."""
 
 
-def best_batch(
-    old: Sequence[tuple[Standing, int]], situation: Situation, *, minimum: float, chars: int
-) -> Batch | None:
-    """The batch of the largest gain among those that are large enough and affordable.
+def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, minimum: float, chars: int) -> Batch:
+    """The batch of the largest gain among those that are large enough, pay, and cannot end in a loss.
 
     `old`: the results that may go, oldest first, each with the tokens that would be left of it. A batch holds all of
-    them from its first on. Large enough: it takes out more than `minimum` tokens and at least `chars` characters. The
-    best of those that cannot be afforded is returned only when no other is left; None when none is large enough.
+    them from its first on. Large enough: it takes out more than `minimum` tokens and at least `chars` characters.
     """
     read, write = ratios(situation)
     behind = cached_behind(situation)
-    purse = max(0.0, situation.saved + MAY_LOSE * situation.spent)
-    best: Batch | None = None
+    turns = _turns_left(situation)
+    offers: list[tuple[float, float, int]] = []
+    large_enough = False
     removed = held = 0
     for position in range(len(old) - 1, -1, -1):
         standing, left = old[position]
@@ -54,14 +46,20 @@ def best_batch(
         held += len(standing.text)
         if removed <= minimum or held < chars:
             continue
+        large_enough = True
         before = behind[standing.message]
         cost = write * (before - removed) - read * before
-        gain = read * removed * situation.expected_turns - cost
-        affordable = cost <= purse
-        if best is None or (affordable, gain) > (best.affordable, best.gain):
-            chosen = tuple(standing for standing, _ in old[position:])
-            best = Batch(chosen=chosen, removed=removed, gain=gain, affordable=affordable)
-    return best
+        gain = read * removed * turns - cost
+        if gain > 0:
+            offers.append((gain, cost, position))
+    if not offers:
+        return Batch(skipped="would_not_pay" if large_enough else "batch_below_minimum")
+    stake = purse(situation, Prices(read=read, write=write)) if any(cost > 0 for _, cost, _ in offers) else 0.0
+    affordable = [offer for offer in offers if offer[1] <= stake]
+    if not affordable:
+        return Batch(skipped="would_risk_a_loss")
+    position = max(affordable)[2]
+    return Batch(chosen=tuple(standing for standing, _ in old[position:]))
 
 
 def ratios(situation: Situation) -> tuple[float, float]:
@@ -71,6 +69,12 @@ def ratios(situation: Situation) -> tuple[float, float]:
     if situation.cold:
         return situation.prices.write, situation.prices.write
     return situation.prices.read, situation.prices.write
+
+
+def _turns_left(situation: Situation) -> float:
+    if situation.expected_turns is not None:
+        return situation.expected_turns
+    return expected_turns((), sum(1 for _ in call_ends(situation)) + 1)
 
 
 def cached_behind(situation: Situation) -> list[int]:

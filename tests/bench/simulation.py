@@ -11,7 +11,6 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
-from proxy.pruning.purse import Purse, after_call
 from proxy.pruning.situation import Prices, Situation
 from tests.bench.quoting import Sight, texts_of
 from tests.bench.sessions import Session
@@ -61,7 +60,7 @@ def run(
     sight.show("system", session.system_text)
     tokens = list(session.message_tokens)
     plan: Plan = EMPTY_PLAN
-    purse = Purse()
+    ratio = prices or Prices(read=1.0, write=1.0)
     shown = sent_before = 0
     pressed = False
     place = {key: index for index, key in enumerate(session.keys)}
@@ -79,7 +78,7 @@ def run(
                 edited.append(index)
                 outcome.edits[edit.kind] = outcome.edits.get(edit.kind, 0) + 1
 
-        def situation(end=end, turn=turn, purse=purse):
+        def situation(end=end, turn=turn):
             return Situation(
                 messages=session.messages[:end],
                 keys=session.keys[:end],
@@ -93,8 +92,6 @@ def run(
                 reserve=RESERVE,
                 prices=prices,
                 pressed=pressed,
-                spent=purse.spent,
-                saved=purse.saved,
                 expected_turns=expected_turns((), turn),
                 tools=session.tools,
             )
@@ -118,7 +115,8 @@ def run(
         outcome.sent += total
         outcome.sent_direct += direct
         outcome.cached += cached
-        purse = after_call(purse, prices, sent=total, sent_kept=cached, direct=direct, direct_kept=cached_direct)
+        outcome.cost += ratio.read * cached + ratio.write * (total - cached)
+        outcome.cost_direct += ratio.read * cached_direct + ratio.write * (direct - cached_direct)
         outcome.breaks += same < sent_before
         outcome.overflows += total + RESERVE > window
         outcome.overflows_direct += direct + RESERVE > window
@@ -128,7 +126,6 @@ def run(
         outcome.lost += lost
         outcome.regrets += lost > 0
         shown = sent_before = end
-    outcome.cost, outcome.cost_direct = purse.spent - purse.saved, purse.spent
     return outcome
 
 
