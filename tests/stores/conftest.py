@@ -25,6 +25,12 @@ def clock():
     return Clock()
 
 
+@pytest.fixture
+def path(tmp_path):
+    """Where a file store may lie."""
+    return tmp_path / "state.db"
+
+
 def key(name):
     """A prefix key that can be read in a failure."""
     return name.encode().ljust(16, b".")[:16]
@@ -87,7 +93,7 @@ def a_plan(*texts):
     )
 
 
-def _without_binary():
+def without_binary():
     if BINARY is None:
         pytest.skip("no redis-server on this machine: install it to test the redis store")
 
@@ -95,7 +101,7 @@ def _without_binary():
 @pytest.fixture(scope="session")
 def shared_redis(tmp_path_factory):
     """One server for all tests that only read and write; emptied by the test that uses it."""
-    _without_binary()
+    without_binary()
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server.start()
     server.kill()
@@ -103,7 +109,7 @@ def shared_redis(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory):
-    _without_binary()
+    without_binary()
     cluster = RedisCluster(tmp_path_factory.mktemp("cluster"))
     yield cluster.start()
     cluster.kill()
@@ -119,7 +125,7 @@ def shared_sentinel(tmp_path_factory, shared_redis):
 @pytest.fixture
 def own_redis(tmp_path):
     """A server that the test may freeze and kill."""
-    _without_binary()
+    without_binary()
     server = RedisServer(tmp_path / "redis").start()
     yield server
     server.kill()

@@ -1,0 +1,126 @@
+"""The database file: who may read it, its schema, and what happens when it is damaged or out of reach."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from proxy.conversation.edit import EMPTY_PLAN
+from proxy.errors import StoreError
+from tests.stores.conftest import a_turn, an_anchor, key
+from tests.stores.files import a_store, finished, run_beside
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_only_the_owner_may_read_the_files(path):
+    path.touch(mode=0o644)
+    store = a_store(path)
+    await store.decide(an_anchor("a"), EMPTY_PLAN)
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.glob("state.db*")}
+    await store.close()
+    assert modes == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
+
+
+async def test_a_missing_directory_is_made_for_the_owner_alone(tmp_path):
+    store = a_store(tmp_path / "new" / "deeper" / "state.db")
+    await store.close()
+
+    assert stat.S_IMODE((tmp_path / "new" / "deeper").stat().st_mode) == 0o700
+
+
+async def test_a_file_with_damaged_roots_is_moved_aside_when_it_is_opened(path, clock):
+    store = a_store(path, clock)
+    await store.settle(an_anchor("a"), a_turn())
+    await store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+
+    fresh = a_store(path, clock)
+    assert fresh.opening.moved_aside is not None
+    assert await fresh.anchors([key("a")]) == [None]
+    await fresh.close()
+
+
+@pytest.mark.parametrize("junk", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 8000])
+async def test_a_damaged_file_is_moved_aside_whole_and_a_fresh_one_takes_its_place(path, junk):
+    path.write_bytes(junk)
+    store = a_store(path)
+    aside = store.opening.moved_aside
+
+    assert aside.read_bytes() == junk
+    assert str(aside) in store.note
+    await store.decide(an_anchor("a"), EMPTY_PLAN)
+    await store.close()
+    again = a_store(path)
+    assert again.opening.moved_aside is None
+    assert await again.anchors([key("a")]) == [an_anchor("a")]
+    await again.close()
+
+
+async def test_a_place_that_cannot_be_written_is_a_store_error(tmp_path):
+    await a_store(tmp_path / "there" / "state.db").close()
+    for place, mode in ((tmp_path / "there", 0o555), (tmp_path / "there" / "state.db", 0o444), (tmp_path, 0o555)):
+        place.chmod(mode)
+    code = """
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        for place in ("there/state.db", "there/other.db", "new/state.db"):
+            try:
+                a_store(Path(sys.argv[1]) / place)
+            except StoreError as error:
+                print("refused" if "opening failed" in str(error) else error)
+    """
+    try:
+        assert finished(run_beside(code, tmp_path)) == ["refused"] * 3
+    finally:
+        tmp_path.chmod(0o755)
+        (tmp_path / "there").chmod(0o755)
+
+
+async def test_a_file_of_a_newer_program_is_refused_and_left_alone(path):
+    await a_store(path).close()
+    with sqlite3.connect(path) as writer:
+        writer.execute("PRAGMA user_version=99")
+    writer.close()
+    before = path.read_bytes()
+
+    with pytest.raises(StoreError, match="schema version is 99, this program knows up to 1"):
+        a_store(path)
+    assert path.read_bytes() == before
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path):
+    with sqlite3.connect(path) as writer:
+        writer.execute("CREATE TABLE bookmarks (url TEXT)")
+    writer.close()
+
+    with pytest.raises(StoreError, match="another program's database"):
+        a_store(path)
+    reader = sqlite3.connect(path)
+    assert reader.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+    reader.close()
+
+
+async def test_a_file_of_an_older_program_migrates_and_keeps_its_rows(path, clock, monkeypatch):
+    from proxy.stores import sqlite_file
+
+    old = a_store(path, clock)
+    await old.decide(an_anchor("a"), EMPTY_PLAN)
+    await old.close()
+    step = ("ALTER TABLE learned ADD COLUMN note TEXT NOT NULL DEFAULT ''",)
+    monkeypatch.setattr(sqlite_file, "MIGRATIONS", (*sqlite_file.MIGRATIONS, step))
+
+    new = a_store(path, clock)
+    assert new.opening.version_before == 1
+    assert await new.anchors([key("a")]) == [an_anchor("a")]
+    await new.close()
+    reader = sqlite3.connect(path)
+    assert reader.execute("PRAGMA user_version").fetchone() == (2,)
+    assert "note" in {row[1] for row in reader.execute("PRAGMA table_info(learned)")}
+    reader.close()

@@ -1,0 +1,180 @@
+"""The writing thread: what is durable when, full disks, and the bounds that it keeps."""
+
+import asyncio
+import os
+import sqlite3
+import time
+
+import pytest
+
+from proxy.conversation.edit import EMPTY_PLAN
+from proxy.errors import StoreError
+from proxy.ledger.store import TurnQuery
+from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
+from tests.stores.files import a_store, finished, run_beside
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_event_loop_is_never_held_up_by_writing(path, clock):
+    store = a_store(path, clock)
+    longest, stop = 0.0, False
+
+    async def watch():
+        nonlocal longest
+        while not stop:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            # CPU time of this thread: the machine may be busy, the store may not.
+            longest = max(longest, time.thread_time() - before)
+
+    watcher = asyncio.get_running_loop().create_task(watch())
+    plan = a_plan("text " * 20_000)
+    for number in range(400):
+        await store.settle(an_anchor(str(number), plan=plan), a_turn(number))
+        if number % 100 == 0:
+            await store.decide(an_anchor(f"d{number}", plan=plan), plan)
+        await asyncio.sleep(0)
+    stop = True
+    await watcher
+    await store.close()
+    assert longest < 0.005
+
+
+async def test_closing_writes_what_is_pending_and_later_calls_say_closed(path, clock):
+    store = a_store(path, clock)
+    for number in range(1000):
+        await store.settle(an_anchor(str(number)), a_turn(number))
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.settle(None, a_turn())
+
+    again = a_store(path, clock)
+    assert len(await again.turns(TurnQuery(limit=2000))) == 1000
+    await again.close()
+
+
+async def test_a_file_that_is_removed_while_running_is_an_error_not_silence(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.05)
+    store = a_store(path, clock)
+    path.unlink()
+    await asyncio.sleep(0.4)
+
+    with pytest.raises(StoreError, match="removed or replaced"):
+        await store.settle(None, a_turn())
+    await store.close()
+
+
+async def test_a_full_disk_is_a_store_error_and_the_file_stays_whole(path):
+    code = """
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        async def main(path):
+            store = a_store(Path(path))
+            await store.decide(an_anchor("before"), EMPTY_PLAN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+            failed = 0
+            for number in range(400):
+                try:
+                    plan = a_plan(os.urandom(4000).hex())
+                    await store.decide(an_anchor(f"k{number}", plan=plan), plan)
+                except StoreError:
+                    failed += 1
+            assert (await store.anchors([key("before")]))[0] is not None
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            await store.decide(an_anchor("after"), EMPTY_PLAN)
+            await store.close()
+            print(failed)
+        asyncio.run(main(sys.argv[1]))
+    """
+    (failed,) = finished(run_beside(code, path))
+
+    assert int(failed) > 100
+    store = a_store(path)
+    assert None not in await store.anchors([key("before"), key("k0"), key("after")])
+    await store.close()
+
+
+async def test_a_failed_write_behind_is_told_at_the_next_call(path):
+    code = """
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        async def main(path):
+            store = a_store(Path(path))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+            await store.settle(None, a_turn(label="x" * 100_000))
+            await asyncio.sleep(0.4)
+            try:
+                await store.settle(None, a_turn())
+            except StoreError:
+                print("told")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            await store.settle(None, a_turn())
+            await store.close()
+        asyncio.run(main(sys.argv[1]))
+    """
+    assert finished(run_beside(code, path)) == ["told"]
+
+
+async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
+    store = a_store(path, clock, room_bytes=1_000_000)
+    for number in range(3000):
+        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+        if number % 100 == 0:
+            plan = a_plan(os.urandom(2000).hex() * 2)
+            await store.decide(an_anchor(f"p{number}", plan=plan), plan)
+            await asyncio.sleep(0.03)
+    await asyncio.sleep(0.3)
+
+    turns = await store.turns(TurnQuery(limit=5000))
+    await store.close()
+    assert turns[0].turn == 2999
+    assert 100 < len(turns) < 2500
+    assert path.stat().st_size < 2_000_000
+
+
+async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
+    store = a_store(path, clock)
+    plan = a_plan("x")
+    for number in range(300):
+        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+    await store.decide(an_anchor("d", plan=plan), plan)
+    await store.learn("factor", b"1")
+    clock.now += TTL_S + 1
+    await store.decide(an_anchor("alive"), EMPTY_PLAN)
+    await asyncio.sleep(0.3)
+    await store.close()
+
+    reader = sqlite3.connect(path)
+    counts = [
+        reader.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("anchors", "plans", "turns", "learned")
+    ]
+    reader.close()
+    assert counts == [1, 0, 0, 0]
+
+
+async def test_rows_of_a_clock_that_was_far_ahead_do_not_stay_for_that_long(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
+    clock.now += 1e7
+    store = a_store(path, clock)
+    await store.decide(an_anchor("future"), EMPTY_PLAN)
+    clock.now -= 1e7
+    await store.decide(an_anchor("now"), EMPTY_PLAN)
+    await asyncio.sleep(0.2)
+
+    assert await store.anchors([key("future"), key("now")]) == [None, an_anchor("now")]
+    await store.close()
+
+
+async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):
+    store = a_store(path, clock)
+    plan = a_plan("the same line again\n" * 2000)
+    for number in range(50):
+        await store.decide(an_anchor(str(number), plan=plan), plan)
+    await store.close()
+
+    reader = sqlite3.connect(path)
+    assert reader.execute("SELECT count(*), sum(length(packed)) < 2000 FROM plans").fetchone() == (1, 1)
+    reader.close()
