@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Text, ToolCall, ToolResult, Tools
 from proxy.server import tokenizers
-from proxy.server.tokenizers import PIECE_CHARS, Counter, counter, pieces, tokenizer_for, warm
+from proxy.server.tokenizers import PIECE_CHARS, Counter, counter, is_known_tokenizer, pieces, tokenizer_for, warm
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb
 
 TRAJECTORIES = Path(__file__).parents[1] / "data" / "trajectories"
@@ -79,6 +79,14 @@ def a_conversation(texts, tools=NO_TOOLS):
 )
 def test_the_wish_names_the_encoding_else_the_model_does(model, wish, name):
     assert tokenizer_for(model, wish) == name
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [("gpt-5", True), ("openai/o3-mini", True), ("ft:gpt-4o:acme", True), ("claude-opus-5", False), ("", False)],
+)
+def test_only_openais_models_are_counted_with_their_own_encoding(model, known):
+    assert is_known_tokenizer(model) is known
 
 
 def test_there_is_one_counter_an_encoding():
@@ -222,24 +230,28 @@ def test_cuts_at_line_ends_and_between_words_are_exact(name, references):
         assert sum(map(references[name], pieces(whole, 500))) == references[name](whole)
 
 
-def worst_inputs():
-    chance = random.Random(1)
-    return {
-        "one letter": "a" * 1_000_000,
-        "one sign": "^" * 1_000_000,
-        "random letters": "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=5_000_000)),
-        "chinese": "".join(chr(chance.randint(0x4E00, 0x9FA5)) for _ in range(1_666_666)),
-        "emoji": "😀👍🏽" * 400_000,
-        "base64": base64.b64encode(chance.randbytes(3_750_000)).decode(),
-        "spaces": " " * 5_000_000,
-        "line ends": "\n" * 5_000_000,
-    }
+def letters(chance, alphabet):
+    return "".join(chance.choices(alphabet, k=5_000_000 // len(alphabet[0].encode())))
+
+
+WORST = {
+    "one letter": lambda chance: "a" * 1_000_000,
+    "one sign": lambda chance: "^" * 1_000_000,
+    "random letters": lambda chance: letters(chance, "abcdefghijklmnopqrstuvwxyz"),
+    "chinese": lambda chance: letters(chance, [chr(code) for code in range(0x4E00, 0x9FA5)]),
+    "emoji": lambda chance: "😀👍🏽" * 400_000,
+    "base64": lambda chance: base64.b64encode(chance.randbytes(3_750_000)).decode(),
+    "spaces": lambda chance: " " * 5_000_000,
+    "line ends": lambda chance: "\n" * 5_000_000,
+}
+"""About five megabytes each; the first two are as long as a known report of a tokenizer that never came back."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize(("kind", "text"), worst_inputs().items(), ids=worst_inputs().keys())
-def test_the_worst_five_megabytes_take_less_than_a_second(name, kind, text):
+@pytest.mark.parametrize("kind", WORST)
+def test_the_worst_five_megabytes_take_less_than_a_second(name, kind):
+    text = WORST[kind](random.Random(1))
     count = counter(name)
     count("warm")
     start = time.process_time()
@@ -345,9 +357,46 @@ def test_warming_works_with_any_counter():
 def test_five_bad_megabytes_never_hold_the_loop_long(kind):
     count = counter("o200k_base")
     count("warm")
-    conversation = a_conversation([worst_inputs()[kind]])
+    conversation = a_conversation([WORST[kind](random.Random(1))])
 
     pause, _ = longest_pause(lambda: warm(a_scale(count), conversation))
 
     # Measured: 2 to 4 ms; the rest is room for a slow machine.
     assert pause < 0.010
+
+
+# Memory
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_loaded_tokenizer_holds_less_than_45_megabytes():
+    script = (
+        "from pathlib import Path\n"
+        "from proxy.server.tokenizers import counter\n"
+        "def held():\n"
+        "    lines = Path('/proc/self/status').read_text().splitlines()\n"
+        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmRSS'))\n"
+        "before = held()\n"
+        "tokens = counter('o200k_base')('hello world')\n"
+        "print(tokens, (held() - before) // 1024)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+    )
+    tokens, megabytes = map(int, run.stdout.split())
+
+    assert tokens == 2
+    assert megabytes < 45
+
+
+def test_memory_is_given_back_only_where_the_system_tells_how(monkeypatch):
+    def refuse(path, *args):
+        raise OSError(path)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+
+    assert tokenizers.binding("o200k_base")("hello world") == 2
