@@ -31,7 +31,9 @@ def _is_identifier(word: str) -> bool:
         return True
     letters = any(char.isalpha() for char in word)
     digits = any(char.isdigit() for char in word)
-    return letters and (digits or "_" in word.strip("_") or "." in word or (word[1:] != word[1:].lower() and not word.isupper()))
+    return letters and (
+        digits or "_" in word.strip("_") or "." in word or (word[1:] != word[1:].lower() and not word.isupper())
+    )
 
 
 def texts_of(message: Message) -> list[str]:
