@@ -15,7 +15,9 @@ def test_it_is_short_holds_no_content_and_says_how_to_get_the_original():
 
 
 def test_it_names_only_a_tool_that_the_request_offers():
-    text = placeholder(ToolResult(call_id="c", text=words("x", 100)), "fetch_original", offered=("read",), count=count, room_tokens=0)
+    text = placeholder(
+        ToolResult(call_id="c", text=words("x", 100)), "fetch_original", offered=("read",), count=count, room_tokens=0
+    )
 
     assert "fetch_original" not in text
 
