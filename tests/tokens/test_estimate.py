@@ -116,6 +116,19 @@ def test_reasoning_is_shown_apart_and_part_of_the_total():
     assert (weight.reasoning, weight.total) == (30, 38)
 
 
+@pytest.mark.parametrize(
+    ("text", "signed", "tokens"),
+    [
+        ("A" * 600, True, 100),
+        ("A" * 600, False, 600),
+        ("a thought in words, " * 30, True, 600),
+        ("A" * 120, True, 120),
+    ],
+)
+def test_sealed_reasoning_weighs_by_its_length_and_readable_reasoning_by_its_words(text, signed, tokens):
+    assert a_scale().weigh(a_message(Reasoning(text=text, signed=signed))).reasoning == tokens
+
+
 def test_a_replaced_text_weighs_without_an_envelope():
     assert a_scale().weigh_text("x" * 9) == 9
 
