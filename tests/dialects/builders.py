@@ -148,7 +148,7 @@ def sse(events, *, named=False) -> bytes:
     """Events as server-sent ones; `named` puts each one's type before it."""
     lines = []
     for event in events:
-        head = f"event: {event['type']}\n" if named else ""
+        head = f"event: {event['type']}\n" if named and "type" in event else ""
         lines.append(f"{head}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
     return b"".join(lines)
 

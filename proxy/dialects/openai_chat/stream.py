@@ -61,7 +61,7 @@ class _Answer:
         self.has_content = False
         self.response_id = ""
         self._choices: dict[int, _Choice] = {}
-        self._text: list[str] | None = [] if keep_text else None
+        self._text: list[tuple[int, str]] | None = [] if keep_text else None
 
     def take(self, answer: Any) -> None:
         """A `chat.completion` or `chat.completion.chunk` object, or an error in its place."""
@@ -92,8 +92,8 @@ class _Answer:
         if not self.has_content:
             thinks = any(delta.get(name) for name in REASONING_FIELDS)
             self.has_content = bool(said) or known.calls > 0 or thinks
-        if self._text is not None and index == min(self._choices):
-            self._text.append(said)
+        if self._text is not None:
+            self._text.append((index, said))
         if choice.get("finish_reason"):
             known.finish = str(choice["finish_reason"])
 
@@ -123,7 +123,7 @@ class _Answer:
             tool_calls=sum(choice.calls for choice in choices),
             response_id=self.response_id,
             has_content=self.has_content,
-            text="".join(self._text or ()),
+            text="".join(said for index, said in self._text or () if index == min(self._choices)),
             finish=choices[0].finish if choices else "",
         )
 
