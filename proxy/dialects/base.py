@@ -96,6 +96,8 @@ class Dialect(Protocol):
 
     name: str
     """openai_chat | openai_responses | anthropic_messages | gemini"""
+    allows_comments: bool
+    """Clients of this format take comment lines in a stream (six Gemini clients break on them)."""
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request. None: not a body of this format (or broken); it then passes through unread.

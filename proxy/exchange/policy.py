@@ -28,5 +28,7 @@ class Policy:
     """How many more calls a conversation of this age will probably make."""
     doubt: float = 0.0
     """Share by which a pure estimate may be too low: our tokenizer is not the model's."""
+    replay_only: bool = False
+    """The inherited plan and no new decisions (requests that only count)."""
     ask_usage: bool = False
     """Ask for usage in streams whose client did not."""

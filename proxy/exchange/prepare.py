@@ -162,6 +162,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
     conversation = received.conversation
     reasons = {
         "off": policy.mode == "off",
+        "replay_only": policy.replay_only,
         "held_out": held_out,
         "utility": conversation.utility,
         "server_history": bool(conversation.server_history),

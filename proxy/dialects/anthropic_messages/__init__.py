@@ -18,6 +18,7 @@ class AnthropicMessages:
     """`POST …/v1/messages` and `POST …/v1/messages/count_tokens`."""
 
     name = "anthropic_messages"
+    allows_comments = True
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request; a count has no `max_tokens` and does not stream."""

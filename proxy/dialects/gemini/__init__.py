@@ -31,6 +31,7 @@ class Gemini:
     """`POST …/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
     name = NAME
+    allows_comments = False
 
     def is_count(self, path: str) -> bool:
         """`:countTokens` takes the same contents and answers `{"totalTokens": n}`."""

@@ -15,6 +15,7 @@ class OpenAIChat:
     """`POST …/chat/completions`."""
 
     name = "openai_chat"
+    allows_comments = True
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request."""

@@ -16,6 +16,7 @@ class OpenAIResponses:
     """`POST …/responses` and `POST …/responses/input_tokens`."""
 
     name = NAME
+    allows_comments = True
 
     def is_count(self, path: str) -> bool:
         """`…/responses/input_tokens` takes the same body and answers `{"input_tokens": n}`."""

@@ -1,0 +1,61 @@
+"""One modelled call on its way, and what outlives it."""
+
+from dataclasses import dataclass
+
+from proxy.conversation.recall import Recall
+from proxy.dialects.base import Dialect, Reader
+from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import Ready
+from proxy.exchange.receive import Memory, Received
+from proxy.ledger.store import Ledger
+from proxy.server.habits import Habits
+from proxy.server.learning import Estimates
+from proxy.server.policies import Known, Policies
+from proxy.server.relay import Exchange
+from proxy.server.summarizer import Summarizer
+from proxy.settings.values import Mode
+from proxy.tokens.estimate import Memo, Scale
+from proxy.tokens.learn import Learned
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    """What all calls of a process share."""
+
+    ledger: Ledger
+    mode: Mode
+    """May be changed while running; a request's own `x-context-mode` wins."""
+    policies: Policies
+    estimates: Estimates
+    habits: Habits
+    summarizer: Summarizer
+    recall: Recall
+    memo: Memo
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One modelled call."""
+
+    exchange: Exchange
+    dialect: Dialect
+    raw: bytes
+    """The body as it came, encodings and all."""
+    received: Received
+    memory: Memory
+    known: Known
+    policy: Policy
+    scale: Scale
+    learned: Learned
+    ready: Ready
+    started: float
+    """`time.perf_counter` when the body was whole."""
+    counts_only: bool = False
+    """The request asks for a count: it gets the plan, and is no turn."""
+    reader: Reader | None = None
+    status: int = 0
+    """Of the upstream's answer; 0 until one came."""
+    overhead_ms: float = 0.0
+    failed_open: str = ""
+    waited: bool = False
+    """The client waited for a summary."""

@@ -1,0 +1,154 @@
+"""From a body to a decided call: read, recognise, remember, predict, decide."""
+
+import time
+from dataclasses import replace
+
+import structlog
+
+from proxy.conversation.edit import Summarise
+from proxy.dialects.base import Dialect
+from proxy.errors import BodyTooLarge, ProxyError, StoreError
+from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import Ready, as_it_came, prepare
+from proxy.exchange.receive import NO_MEMORY, Received, receive
+from proxy.server.call import Call, Shared
+from proxy.server.caller import caller_of
+from proxy.server.past import remember
+from proxy.server.relay import Exchange
+from proxy.server.summarizer import Work
+from proxy.server.tokenizers import counter, tokenizer_for, warm
+from proxy.settings.values import Mode
+from proxy.tokens.estimate import Scale
+
+log = structlog.get_logger("proxy")
+
+
+async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> Call | None:
+    """The call, ready to be sent; None when its body is not ours to read. Raises BodyTooLarge."""
+    started = time.perf_counter()
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.client_headers}
+    received = _received(shared, exchange, dialect, headers, raw)
+    if received is None:
+        return None
+    upstream, model = exchange.route.upstream_name, received.conversation.model
+    window = await shared.habits.window(upstream, model)
+    known = shared.policies.known(upstream, model, _mode(shared, headers), window)
+    encoding = tokenizer_for(model, known.encoding_wish)
+    scale = Scale(encoding=encoding, count=counter(encoding), dialect=dialect.name, model=model, memo=shared.memo)
+    memory = await remember(shared.ledger, received)
+    learned = await shared.estimates.get(upstream, model, encoding)
+    await warm(scale, received.conversation)
+    counts_only = dialect.is_count(exchange.route.rest_path)
+    asks = known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
+    policy = replace(known.policy, ask_usage=asks, replay_only=counts_only)
+    now = time.time()
+    failed_open = ""
+    try:
+        ready = prepare(received, memory, policy, scale, recall=shared.recall, now=now, learned=learned)
+    except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
+        failed("prepare", error)
+        failed_open = "prepare"
+        hands_off = replace(policy, mode="off", ask_usage=False)
+        ready = prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now)
+    call = Call(
+        exchange=exchange,
+        dialect=dialect,
+        raw=raw,
+        received=received,
+        memory=memory,
+        known=known,
+        policy=policy,
+        scale=scale,
+        learned=learned,
+        ready=ready,
+        started=started,
+        counts_only=counts_only,
+        failed_open=failed_open,
+    )
+    if ready.need is not None:
+        await compacted(shared, call)
+    if call.ready.new_edits:
+        await stored(shared, call)
+    return call
+
+
+def _received(
+    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
+) -> Received | None:
+    caller = caller_of(exchange.client_headers, exchange.query, key_name=exchange.caller)
+    try:
+        body = exchange.decode(raw)
+        return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)
+    except BodyTooLarge:
+        raise
+    except ProxyError:
+        # An encoding that we cannot read is the upstream's business.
+        return None
+    except Exception as error:  # noqa: BLE001  a reader that trips must not break the call
+        failed("receive", error)
+        return None
+
+
+def _mode(shared: Shared, headers: dict[str, str]) -> Mode:
+    match headers.get("x-context-mode", ""):
+        case "off" | "observe" | "prune" as wish:
+            return wish
+        case _:
+            return shared.mode
+
+
+async def compacted(shared: Shared, call: Call) -> None:
+    """A summary where one is due: now, from the shelf or from a model, or begun in the background."""
+    need, received, policy = call.ready.need, call.received, call.policy
+    if need is None:
+        return
+    work = _work(shared, call)
+    if not need.now:
+        shared.summarizer.begin(call.exchange, need, received, call.ready.plan, policy, work)
+        return
+    edit = shared.summarizer.ready_for(received)
+    if edit is None:
+        call.waited = True
+        edit = await shared.summarizer.now(call.exchange, need, received, call.ready.plan, policy, work)
+    if edit is not None:
+        call.ready = prepared_again(shared, call, policy, summary=edit)
+
+
+def prepared_again(shared: Shared, call: Call, policy: Policy, *, summary: Summarise | None = None) -> Ready:
+    """The same request under another policy, or with a summary."""
+    return prepare(
+        call.received,
+        call.memory,
+        policy,
+        call.scale,
+        recall=shared.recall,
+        now=call.ready.anchor.at,
+        learned=call.learned,
+        summary=summary,
+    )
+
+
+def _work(shared: Shared, call: Call) -> Work:
+    model = call.policy.compact.model
+    known = shared.policies.known(call.exchange.route.upstream_name, model, "off", None) if model else None
+    return Work(
+        session=call.ready.anchor.session,
+        count=call.scale.weigh_text,
+        recall=shared.recall,
+        summary_window=known.policy.window if known is not None else call.policy.window,
+    )
+
+
+async def stored(shared: Shared, call: Call) -> None:
+    """New decisions are stored before anything is sent by them; where that fails, nothing is."""
+    try:
+        await shared.ledger.decide(call.ready.anchor, call.ready.plan)
+    except StoreError as error:
+        failed("decide", error)
+        call.failed_open = "decide"
+        call.ready = as_it_came(call.ready, call.memory, call.policy, call.scale, call.learned)
+
+
+def failed(stage: str, error: Exception) -> None:
+    """One event per failure of ours: the class of the error only, since texts may quote content."""
+    log.warning("failed_open", stage=stage, error=type(error).__name__)

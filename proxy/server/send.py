@@ -1,0 +1,152 @@
+"""Sending a decided call, and the one more try that a refusal may be worth.
+
+A refusal of what we asked for or rewrote: once more without it. An overflow: learn the window, prune and compact for it,
+once more. Everything else is the provider's answer and goes to the client as it is.
+"""
+
+import time
+from dataclasses import replace
+
+import structlog
+
+from proxy.dialects.base import Refusal
+from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import as_it_came
+from proxy.server.call import Call, Shared
+from proxy.server.decide import compacted, prepared_again, stored
+from proxy.server.engines.base import UpstreamResponse
+from proxy.wire.headers import Headers, first
+
+log = structlog.get_logger("proxy")
+
+Answer = tuple[UpstreamResponse, tuple[bytes, ...]]
+"""An upstream's answer and the chunks that were already taken from it."""
+
+# Statuses that may be about the body; 429, 401 and the like never are.
+_ABOUT_THE_BODY = frozenset({400, 413, 422, 500})
+_MOST_ERROR_BYTES = 1024 * 1024
+_MOST_PEEKED_CHUNKS = 16
+_PEEK_SHARE = 0.7
+"""Of the window: a stream is looked into for an overflow before it is passed on only where one is possible."""
+_PEEK_TOKENS = 4_000
+_SAFETY = 0.95
+"""Of a learned window that is aimed at: our count has just been proven too low, or was never checked."""
+
+
+async def sent(shared: Shared, call: Call) -> Answer:
+    """The upstream's answer to the call, after at most one more try."""
+    call.overhead_ms = (time.perf_counter() - call.started) * 1000
+    answer = await _send(call)
+    if answer.status in _ABOUT_THE_BODY:
+        text, held = await _read_error(answer)
+        refusal = call.dialect.refusal(answer.status, text)
+    elif _may_overflow(call) and is_event_stream(answer.headers):
+        held, refusal = await _peeked(call, answer)
+    else:
+        return answer, ()
+    again = await _again(shared, call, answer.status, refusal)
+    return again if again is not None else (answer, held)
+
+
+async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | None) -> Answer | None:
+    """The answer to a second try; None when there is nothing to try."""
+    kind = refusal.kind if refusal is not None else ""
+    ready = call.ready
+    if kind == "overflow" and refusal is not None:
+        return await _rescued(shared, call, refusal)
+    if status not in (400, 413, 422) or not (ready.changed or ready.asked_usage):
+        return None
+    if kind == "usage_option" and ready.asked_usage:
+        upstream = call.exchange.route.upstream_name
+        shared.habits.silent.add(upstream)
+        log.info("usage_not_asked", upstream=upstream)
+        call.policy = replace(call.policy, ask_usage=False)
+        call.ready = prepared_again(shared, call, call.policy)
+    else:
+        log.warning("rewrite_refused", session=ready.anchor.session, edits=len(ready.sent_plan.edits))
+        call.failed_open = "refused"
+        call.ready = as_it_came(ready, call.memory, call.policy, call.scale, call.learned)
+    return await _send(call), ()
+
+
+async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None:
+    """An overflow: make the request fit the window that the refusal named, and send it once more.
+
+    None when it cannot be made to fit, or may not be: the client then sees the provider's own words.
+    """
+    ready, policy = call.ready, call.policy
+    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    window = refusal.window or int(ready.context.total * _SAFETY)
+    await shared.habits.learn_window(upstream, model, window)
+    if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
+        return None
+    harder = _harder(policy, int(window * _SAFETY))
+    call.policy = harder
+    call.ready = prepared_again(shared, call, harder)
+    if call.ready.need is not None and call.ready.need.now:
+        await compacted(shared, call)
+    fits = call.ready.context.total < ready.context.total and not call.ready.context.overflows
+    if not fits or not call.ready.changed:
+        log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
+        call.policy, call.ready = policy, ready
+        return None
+    await stored(shared, call)
+    log.info("rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
+    answer = await _send(call)
+    if answer.status >= 400:
+        await answer.aclose()
+        call.policy, call.ready = policy, ready
+        return None
+    return answer, ()
+
+
+def _harder(policy: Policy, window: int) -> Policy:
+    """Everything that may go goes, down to what protects the newest results."""
+    prune = replace(policy.prune, policy="always", minimum_tokens=0)
+    compact = replace(policy.compact, trigger="window")
+    return replace(policy, window=window, prune=prune, compact=compact)
+
+
+def _may_overflow(call: Call) -> bool:
+    context = call.ready.context
+    if context.window is None:
+        return context.total > _PEEK_TOKENS
+    return context.total + context.reserve > _PEEK_SHARE * context.window
+
+
+async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ...], Refusal | None]:
+    """The first chunks of a stream, up to its first content or error, and what an error there means."""
+    held: list[bytes] = []
+    async for chunk in answer.chunks():
+        held.append(chunk)
+        reader = call.dialect.reader(stream=True)
+        reader.feed(b"".join(held))
+        seen = reader.finish(complete=False)
+        if seen.outcome == "error" and not seen.has_content:
+            return tuple(held), call.dialect.refusal(200, seen.error_text.encode())
+        if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
+            break
+    return tuple(held), None
+
+
+async def _send(call: Call) -> UpstreamResponse:
+    if call.ready.body is call.received.view.body:
+        return await call.exchange.send_upstream(call.raw)
+    return await call.exchange.send_upstream(call.ready.body, drop=(b"content-encoding",))
+
+
+async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...]]:
+    """An error answer's text, bounded, and the chunks it came in, for passing it on."""
+    held = []
+    size = 0
+    async for chunk in answer.chunks():
+        held.append(chunk)
+        size += len(chunk)
+        if size > _MOST_ERROR_BYTES:
+            break
+    return b"".join(held), tuple(held)
+
+
+def is_event_stream(headers: Headers) -> bool:
+    """Whether an answer is a stream of server-sent events."""
+    return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")
