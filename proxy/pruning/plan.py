@@ -4,7 +4,7 @@
 what signed reasoning is bound to. `prune` edits only results that a model has seen. Both return edits and apply none.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall
@@ -13,6 +13,7 @@ from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import words, words_of_json
 from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
+from proxy.pruning.reading import offers_editing, reads_file
 from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
 from proxy.pruning.worth import best_batch
@@ -30,7 +31,7 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
         return Decision(pressed=pressed)
     results = standing_results(situation)
     allowed = replaceable(results, situation, policy)
-    old = old_enough(results, allowed, _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation), policy)
+    old = old_enough(results, allowed, _protection(situation, policy), policy)
     if not old:
         return Decision(pressed=pressed)
     free = [standing for standing in old if standing.message >= bound_until(situation.model, situation.messages)]
@@ -46,6 +47,19 @@ def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
         return False
     share = policy.release if situation.pressed else policy.engage
     return situation.total + situation.reserve > share * situation.window
+
+
+def _protection(situation: Situation, policy: PrunePolicy) -> Callable[[Standing], float]:
+    """For a result the tokens of results that must stand behind it before it may go.
+
+    `priced` gives the full protection to what an editing tool may have to match literally, and a quarter of it to all
+    else: of that, the names are what is needed again, and the placeholder keeps them.
+    """
+    full = _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation)
+    if policy.policy != "priced":
+        return lambda _: full
+    edits = offers_editing(situation.tools)
+    return lambda standing: full if edits and reads_file(standing.call) else full / 4
 
 
 def _scaled(tokens: int, share: float, situation: Situation) -> float:

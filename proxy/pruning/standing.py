@@ -1,7 +1,7 @@
 """Tool results as they stand in the request after replay, and which of them pruning may replace."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
@@ -99,7 +99,7 @@ def replaceable(results: Sequence[Standing], situation: Situation, policy: Prune
 
 
 def old_enough(
-    results: Sequence[Standing], allowed: Sequence[Standing], protect: float, policy: PrunePolicy
+    results: Sequence[Standing], allowed: Sequence[Standing], protect: Callable[[Standing], float], policy: PrunePolicy
 ) -> list[Standing]:
     """The allowed results behind which, their own included, more than `protect` tokens of results stand.
 
@@ -110,7 +110,7 @@ def old_enough(
     old = set()
     for standing in reversed(results):
         passed += standing.tokens
-        if passed > protect:
+        if passed > protect(standing):
             old.add((standing.message, standing.part))
     if policy.dedupe:
         old |= _superseded(results)

@@ -1,0 +1,26 @@
+"""Which results an editing tool may have to match literally: files that were read, where files can be edited.
+
+An edit names the old text exactly, so an agent that is about to edit needs what it read word for word; no placeholder
+can stand in for that. Names are the only thing to go by, and agents agree on them well enough.
+"""
+
+import re
+from collections.abc import Sequence
+
+from proxy.conversation.model import ToolCall
+
+_EDITS = re.compile(r"edit|write|patch|replace|create_?file|insert", re.IGNORECASE)
+_READS = re.compile(r"read|view|open|cat\b|get_?file|show_?file|str_replace", re.IGNORECASE)
+_PRINTS = re.compile(r"\b(?:cat|sed -n|head|tail|nl|bat|less)\b")
+"""Shell commands that print a file."""
+_COMMAND_CHARS = 300
+
+
+def offers_editing(tools: Sequence[str]) -> bool:
+    """Whether a request offers a tool that edits files."""
+    return any(_EDITS.search(name) for name in tools)
+
+
+def reads_file(call: ToolCall | None) -> bool:
+    """Whether the result of this call is the text of a file."""
+    return call is not None and bool(_READS.search(call.name) or _PRINTS.search(call.arguments, 0, _COMMAND_CHARS))
