@@ -26,17 +26,23 @@ async def serving(app: Any) -> AsyncIterator[str]:
                 timeout_graceful_shutdown=2,
             )
         )
-        task = asyncio.ensure_future(server.serve(sockets=[listener]))
+        task = asyncio.ensure_future(_serve(server, listener))
         try:
-            while not server.started:
-                if task.done():
-                    task.result()
-                    raise RuntimeError("the app did not start")
+            while not server.started and not task.done():  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(0.002)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            if not task.done():
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             await task
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit as left:
+        # uvicorn ends the process when an app fails to start; here that is an error like any other.
+        raise RuntimeError("the app did not start") from left
 
 
 class _Server(uvicorn.Server):

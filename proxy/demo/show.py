@@ -16,7 +16,6 @@ from rich.text import Text
 from proxy.demo.outcome import Outcome, as_json, outcome_of
 from proxy.demo.race import MODEL, WINDOW, Step, price, race
 from proxy.demo.sessions import Session, load, shipped
-from proxy.errors import ProxyError
 from proxy.ledger.records import Turn
 from proxy.server.events import configure
 from proxy.settings.values import Profile
@@ -64,10 +63,10 @@ async def _show(session: Session, profile: Profile, most: int | None, *, as_data
         told = {**head, "seconds": round(seconds, 2), "turns": [as_json(step) for step in steps]}
         sys.stdout.write(dumps({**told, "outcome": msgspec.to_builtins(result)}).decode() + "\n")
     _say_end(console, result, rows, seconds)
-    trouble = _trouble(result)
-    if trouble:
-        sys.stderr.write(f"pruning-proxy: demo: {trouble}\n")
-    return FAILED if trouble else 0
+    wrong = trouble(result)
+    if wrong:
+        sys.stderr.write(f"pruning-proxy: demo: {wrong}\n")
+    return FAILED if wrong else 0
 
 
 def _say_opening(console: Console, session: Session, profile: Profile) -> None:
@@ -145,14 +144,15 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
             console.print(f"  turn {row.turn}: {len(row.decisions)} edits, first: {line}", soft_wrap=True)
     if result.refused_direct:
         console.print(f"{result.refused_direct} turns were over the window without the proxy and are not in its bill.")
-    console.print(_verdict(result), style="bold")
+    console.print(verdict(result), style="bold")
 
 
 def _say_row(console: Console, name: str, direct: str, pruned: str, saved: float | None) -> None:
     console.print(f"{name:<28}{direct:>14}{pruned:>20}{'' if saved is None else f'{saved:+.1f} %':>12}")
 
 
-def _verdict(result: Outcome) -> str:
+def verdict(result: Outcome) -> str:
+    """The last line: what it came to, also where it came to nothing."""
     if result.saved_tokens <= 0 and not result.edits:
         return "Nothing was saved: nothing in this session was worth pruning, so every request went out as it came."
     if result.refused_direct:
@@ -167,7 +167,8 @@ def _verdict(result: Outcome) -> str:
     )
 
 
-def _trouble(result: Outcome) -> str:
+def trouble(result: Outcome) -> str:
+    """What must not happen and did; empty when nothing did."""
     if result.refused_pruned:
         return f"{result.refused_pruned} of {result.turns} turns were refused through the proxy"
     if result.different_answers:
@@ -178,7 +179,6 @@ def _trouble(result: Outcome) -> str:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ProxyError("--turns: expected a number from 1")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return int(text)

@@ -76,6 +76,10 @@ class Result:
     paid_direct: float = 0.0
     paid_pruned: float = 0.0
     edits: Counter = field(default_factory=Counter)
+    beyond: int = 0
+    """Turns that only the proxy's run could go on with; their tokens and money are in no sum."""
+    where: list[str] = field(default_factory=list)
+    """The faults that only the log shows, one line each."""
     seconds: float = 0.0
 
     @property
@@ -150,9 +154,10 @@ class Bench:
             there, said = await self._ask(clients[0], body, headers)
             answer, heard = await self._ask(clients[1], body, headers)
             self._compare(result, number, (there, said), (answer, heard))
-            sent += self._sent(body, answer, session.name)
+            sent += self._sent(body, answer, heard, session.name)
+            result.beyond += said is None and heard is not None
             for provider, name in ((self.direct, "direct"), (self.upstream, "pruned")):
-                _add_bills(result, provider, name)
+                _add_bills(result, provider, name, counts=said is not None)
         result.seconds = time.perf_counter() - started
         return result, sent
 
@@ -179,11 +184,15 @@ class Bench:
             estimated = int(answer.headers["x-context-estimated-input-tokens"])
             result.errors.append(abs(100.0 * (estimated - heard.input_tokens) / heard.input_tokens))
 
-    def _sent(self, body: bytes, answer: httpx.Response, name: str) -> list[Sent]:
-        records = [one for one in self.upstream.received if one.headers.get("x-demo-session") == name]
+    def _sent(self, body: bytes, answer: httpx.Response, heard: Spoken | None, name: str) -> list[Sent]:
+        records = [
+            one
+            for one in self.upstream.received
+            # Not a summary call, whose answer the client never heard; of retries the last.
+            if one.headers.get("x-demo-session") == name and one.answer and heard and one.answer.text == heard.text
+        ]
         if not records:
             return []
-        # The last one: what the client's answer came from, after any retry.
         ours, theirs = self._digests(records[-1].body), self._digests(body)
         changed = sum(a != b for a, b in zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else -1
         return [
@@ -207,25 +216,29 @@ class Bench:
         """What needs the proxy's own log: whether a change had a decision behind it."""
         before: Sent | None = None
         seen: Counter[str] = Counter()
-        for one in sent:
+        for number, one in enumerate(sent):
             seen[one.context] += 1
             rows = self.rows.get(one.context, ())
-            row = next((row for row in rows if row.turn == seen[one.context] and row.purpose == "main"), None)
+            row = next((row for row in rows if row.turn == seen[one.context] and row.purpose != "summary"), None)
             if row is None:
                 result.missing_rows += 1
+                result.where.append(f"turn {number}: no row {seen[one.context]} of {one.context!r}")
                 continue
             result.edits.update(row.new_edits)
             result.failed_open.update([row.failed_open] if row.failed_open else [])
-            kept = before is None or one.messages[: len(before.messages)] == before.messages
-            result.broken_prefixes += not kept and not row.new_edits
+            if before is not None and one.messages[: len(before.messages)] != before.messages and not row.new_edits:
+                result.broken_prefixes += 1
+                result.where.append(f"turn {number}: prefix broken, edits {row.edits}, before {before.context}")
             standing = sum(row.edits.values())
-            result.stray_changes += (not one.identical) if not standing else one.changed > standing
+            if (not one.identical) if not standing else one.changed > standing:
+                result.stray_changes += 1
+                result.where.append(f"turn {number}: {one.changed} messages changed, edits {row.edits}")
             before = one
 
 
-def _add_bills(result: Result, provider: Provider, name: str) -> None:
+def _add_bills(result: Result, provider: Provider, name: str, *, counts: bool) -> None:
     for record in provider.received:
-        if record.bill is not None:
+        if record.bill is not None and counts:
             setattr(result, f"input_{name}", getattr(result, f"input_{name}") + record.bill.input)
             setattr(result, f"paid_{name}", getattr(result, f"paid_{name}") + provider.paid(record.bill))
     provider.received[:] = _unanswered(provider.received)
@@ -263,11 +276,19 @@ def total_of(results: list[Result]) -> Result:
     """The sum over sessions."""
     total = Result(session="all")
     for result in results:
-        for name in ("own_errors", "errors"):
+        for name in ("own_errors", "errors", "where"):
             getattr(total, name).extend(getattr(result, name))
         for name in ("edits", "failed_open"):
             getattr(total, name).update(getattr(result, name))
-        for name in ("turns", "refused_direct", "other_answers", "broken_prefixes", "stray_changes", "missing_rows"):
+        for name in (
+            "turns",
+            "refused_direct",
+            "other_answers",
+            "broken_prefixes",
+            "stray_changes",
+            "missing_rows",
+            "beyond",
+        ):
             setattr(total, name, getattr(total, name) + getattr(result, name))
         for name in ("input_direct", "input_pruned", "paid_direct", "paid_pruned", "seconds"):
             setattr(total, name, getattr(total, name) + getattr(result, name))
@@ -318,8 +339,9 @@ def main() -> int:
         print(line_of(total))
         kinds = ("other_answers", "broken_prefixes", "stray_changes", "missing_rows", "failed_open")
         print("\nfaults:", {name: getattr(total, name) for name in kinds}, "own errors:", len(total.own_errors))
-        for text in total.own_errors[:10]:
-            print(" ", text)
+        for result in results:
+            for text in (*result.own_errors, *result.where)[:5]:
+                print(f"  {result.session}: {text}")
         print(f"{time.perf_counter() - started:.0f} s")
     return 1 if total.faults else 0
 

@@ -33,10 +33,10 @@ class Received:
 
 async def receive_request(scope: Scope, receive: Receive) -> Received:
     """The whole request."""
-    body = b""
+    pieces = []
     while True:
         message = await receive()
-        body += message.get("body", b"")
+        pieces.append(message.get("body", b""))
         if not message.get("more_body"):
             break
     return Received(
@@ -44,7 +44,7 @@ async def receive_request(scope: Scope, receive: Receive) -> Received:
         path=scope["path"],
         query=scope["query_string"].decode(),
         headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
-        body=body,
+        body=b"".join(pieces),
     )
 
 

@@ -3,17 +3,10 @@
 import httpx
 import pytest
 
-from proxy.demo.provider import Provider, Recording, Rules, recorded
+from proxy.demo.provider import Provider, Rules
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
-
-SESSION = [
-    {"role": "user", "content": "begin"},
-    {"role": "assistant", "content": "first answer"},
-    {"role": "user", "content": "go on"},
-    {"role": "assistant", "content": "second answer"},
-]
 
 
 def count(text):
@@ -28,10 +21,6 @@ async def post(provider, messages=None, headers=None, **fields):
     async with serving(provider) as base, httpx.AsyncClient(base_url=base) as client:
         body = {"model": "demo-model", "messages": messages or [user()], **fields}
         return await client.post("/v1/chat/completions", json=body, headers=headers)
-
-
-async def said(provider, messages, headers=None):
-    return (await post(provider, messages, headers)).json()["choices"][0]["message"]["content"]
 
 
 async def test_requests_are_kept_in_the_order_of_their_arrival():
@@ -114,32 +103,6 @@ async def test_cache_writes_are_reported_where_the_model_charges_them():
 
     assert usage["prompt_tokens_details"]["cache_write_tokens"] == 54
     assert provider.paid(bill) == 3 + 1.25 * 54
-
-
-async def test_a_recorded_session_answers_by_its_turn():
-    provider = Provider(count, answers=Recording(SESSION))
-
-    assert await said(provider, SESSION[:1]) == "first answer"
-    assert await said(provider, SESSION[:3]) == "second answer"
-
-
-async def test_a_compacted_history_names_its_turn():
-    provider = Provider(count, answers=Recording(SESSION))
-
-    assert await said(provider, [user("go on")], {"x-demo-turn": "1"}) == "second answer"
-
-
-async def test_what_a_recorded_session_does_not_know_is_echoed():
-    provider = Provider(count, answers=Recording(SESSION))
-
-    assert await said(provider, [*SESSION[:2], user("summarise this")]) == "You said: summarise this"
-
-
-async def test_several_sessions_are_told_apart_by_header():
-    provider = Provider(count, answers=recorded({"a": SESSION}))
-
-    assert await said(provider, SESSION[:1], {"x-demo-session": "a"}) == "first answer"
-    assert await said(provider, SESSION[:1], {"x-demo-session": "b"}) == "You said: begin"
 
 
 async def test_what_is_not_served_is_404():
