@@ -9,6 +9,8 @@ T = TypeVar("T")
 # Slot, key and a parsed message of one short part: 460 bytes by tracemalloc; a call or a result takes a little more.
 _ENTRY_BYTES = 512
 
+_UNKNOWN = object()
+
 
 class Recall:
     """A bounded memo from raw bytes to whatever was made of them; least recently used goes first.
@@ -26,9 +28,12 @@ class Recall:
         """What `make(raw)` gave when these bytes were first seen."""
         key = (kind, raw)
         known = self._known
-        if key in known:
-            known.move_to_end(key)
-            return cast("T", known[key])
+        found = known.get(key, _UNKNOWN)
+        if found is not _UNKNOWN:
+            # Every look-up compares the bytes: as long as nothing will have to go, the order is left alone.
+            if self._held * 2 > self._room:
+                known.move_to_end(key)
+            return cast("T", found)
         value = make(raw)
         known[key] = value
         self._held += len(raw) + _ENTRY_BYTES

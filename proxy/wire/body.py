@@ -144,6 +144,8 @@ def splice(body: bytes, changes: Iterable[tuple[Span, bytes]]) -> bytes:
 
 
 def _skip_space(raw: bytes, position: int) -> int:
+    if raw[position : position + 1] > b" ":
+        return position
     match = _SPACE.match(raw, position)
     return match.end() if match else position
 
@@ -156,6 +158,8 @@ def _expect(raw: bytes, position: int, mark: bytes) -> int:
 
 
 def _comma(raw: bytes, position: int) -> int:
+    if raw[position : position + 1] == b",":
+        return position + 1
     match = _COMMA.match(raw, position)
     if match is None:
         raise NotPlain("expected ','")
