@@ -10,6 +10,7 @@ from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
 from proxy.stores import open_resilient, open_store
+from proxy.stores.memory import MemoryStore
 from proxy.stores.resilient import Resilient
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
 from tests.stores.files import finished, run_beside
@@ -298,4 +299,32 @@ async def test_an_opener_that_breaks_in_an_unforeseen_way_does_not_end_the_attem
     await until(lambda: store.healthy)
 
     assert said.states == [False, True]
+    await store.close()
+
+
+class Faltering(MemoryStore):
+    """Fails at its n-th settled call, once."""
+
+    def __init__(self, clock, fails_at):
+        super().__init__(ttl_s=TTL_S, clock=clock)
+        self.left = fails_at
+
+    async def settle(self, anchor, turn):
+        self.left -= 1
+        if self.left == 0:
+            raise StoreError("faltering")
+        await super().settle(anchor, turn)
+
+
+async def test_a_store_that_fails_again_while_it_is_given_back_its_writes_loses_none(clock):
+    said, faltering = Said(), Faltering(clock, fails_at=1)
+    store = Resilient(lambda: faltering, ttl_s=TTL_S, clock=clock, on_change=said, first_pause_s=0.05)
+    for number in range(100):
+        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+    faltering.left = 90
+    await until(lambda: store.healthy)
+
+    assert said.states == [False, True]
+    assert store.failures == 2
+    assert [turn.turn for turn in await faltering.turns(TurnQuery())] == list(range(99, -1, -1))
     await store.close()

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import time
 
 import pytest
 
@@ -124,3 +125,23 @@ async def test_a_file_of_an_older_program_migrates_and_keeps_its_rows(path, cloc
     assert reader.execute("PRAGMA user_version").fetchone() == (2,)
     assert "note" in {row[1] for row in reader.execute("PRAGMA table_info(learned)")}
     reader.close()
+
+
+async def test_processes_that_make_the_same_file_at_the_same_moment_all_open_it(path):
+    code = """
+        import time
+        while time.time() < float(sys.argv[2]):
+            pass
+        async def main(path):
+            store = a_store(Path(path))
+            await store.decide(an_anchor(sys.argv[3]), EMPTY_PLAN)
+            await store.close()
+        asyncio.run(main(sys.argv[1]))
+    """
+    start = time.time() + 2.0
+    for process in [run_beside(code, path, start, f"k{number}") for number in range(4)]:
+        finished(process)
+
+    store = a_store(path)
+    assert None not in await store.anchors([key(f"k{number}") for number in range(4)])
+    await store.close()

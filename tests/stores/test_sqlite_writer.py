@@ -178,3 +178,42 @@ async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):
     reader = sqlite3.connect(path)
     assert reader.execute("SELECT count(*), sum(length(packed)) < 2000 FROM plans").fetchone() == (1, 1)
     reader.close()
+
+
+async def test_a_file_that_another_process_holds_locked_costs_the_patience_and_no_more(path, clock):
+    store = a_store(path, clock, patience_s=0.1)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    before = time.monotonic()
+    with pytest.raises(StoreError, match=r"no commit within 0\.1 s"):
+        await store.decide(an_anchor("a"), EMPTY_PLAN)
+    assert time.monotonic() - before < 1.0
+    # Reading goes on all the while.
+    assert await store.anchors([key("b")]) == [None]
+
+    other.execute("COMMIT")
+    other.close()
+    patient = a_store(path, clock)
+    await patient.decide(an_anchor("b"), EMPTY_PLAN)
+    await store.close()
+    # The commit that nobody waited for any more was made all the same.
+    assert await patient.anchors([key("a"), key("b")]) == [an_anchor("a"), an_anchor("b")]
+    await patient.close()
+
+
+async def test_rows_that_wait_for_a_slow_disk_are_bounded(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._MOST_WAITING", 50)
+    store = a_store(path, clock)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    await store.settle(None, a_turn(0))
+    await asyncio.sleep(0.2)
+    # The first row is with the waiting commit; fifty more may wait behind it.
+    for number in range(1, 51):
+        await store.settle(None, a_turn(number))
+    with pytest.raises(StoreError, match="50 rows wait for a slow disk"):
+        await store.settle(None, a_turn(51))
+    other.execute("COMMIT")
+    other.close()
+    assert len(await store.turns(TurnQuery())) == 51
+    await store.close()
