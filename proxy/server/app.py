@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route as Page
 
 from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused
-from proxy.server.engines import ENGINES
+from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.engines.base import Engine
 from proxy.server.heartbeat import Send
 from proxy.server.incoming import ClientGone, Message, Receive
@@ -157,7 +157,7 @@ def health_pages() -> Starlette:
 @asynccontextmanager
 async def relay_only(settings: Settings) -> AsyncIterator[ASGIApp]:
     """An App that relays everything unread."""
-    engine = ENGINES["aiohttp"]()
+    engine = ENGINES[DEFAULT]()
     try:
         yield App(settings, engine)
     finally:

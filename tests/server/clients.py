@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from proxy.server.app import App
-from proxy.server.engines.aiohttp_engine import AiohttpEngine
+from proxy.server.engines import DEFAULT, ENGINES
 from proxy.settings.values import Server, Settings, Upstream
 from tests.serving import serving
 
@@ -16,7 +16,7 @@ async def a_proxy(url, *, server=None, upstream=None, **parts):
     settings = Settings(
         server=Server(**(server or {})), upstreams=dict.fromkeys(("openai", "anthropic", "gemini"), there)
     )
-    engine = AiohttpEngine()
+    engine = ENGINES[DEFAULT]()
     try:
         async with serving(App(settings, engine, **parts)) as base:
             yield base

@@ -1,4 +1,4 @@
-"""The relay's engine on aiohttp: the fastest well-kept client that keeps streams as they come."""
+"""The relay's second engine, on aiohttp: the fastest well-kept client that keeps streams as they come."""
 
 import ssl
 import time

@@ -1,0 +1,299 @@
+"""One kept HTTP/1.1 connection to an upstream: bytes of a request in, the answer's head and chunks out.
+
+httptools parses; this adds what an exchange needs: who waits, how the body is framed, how long silence may last, and
+back-pressure both ways. One request at a time, never pipelined.
+
+What is ugly: the parser cannot be told that a HEAD answer has no body, so it is replaced after one; and only the headers
+tell that a body ends with its connection, so they are looked at here a second time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import httptools
+
+from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from proxy.server.engines.base import HEADER_LIMIT_BYTES
+from proxy.wire.headers import Headers
+
+_BUFFER_BYTES = 256 * 1024
+"""An answer that nobody reads is taken in up to here; then the upstream waits."""
+_PIECE_BYTES = 256 * 1024
+"""Larger request bodies are written in pieces, so that one call cannot hold up the loop."""
+_HEAD_LIMIT_BYTES = 4 * HEADER_LIMIT_BYTES
+
+
+class Connection(asyncio.Protocol):
+    """See the module. `used` counts the requests before this one."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.idle_since = 0.0
+        self.closed = False
+        self.answered = False
+        """Any byte of the current answer has come."""
+        self.status = 0
+        self.reason = ""
+        self.headers: Headers = []
+        self.complete = False
+        self.error: UpstreamError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = self._new_parser()
+        self._busy = False
+        self._expects_body = True
+        self._until_close = False
+        self._keep = True
+        self._head_done = False
+        self._head_bytes = 0
+        self._reason_parts: list[bytes] = []
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._reading_paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timeout_s = 0.0
+        self._last = 0.0
+
+    # The exchange
+
+    async def exchange(
+        self, head: bytes, body: bytes | AsyncIterator[bytes] | None, *, chunked: bool, is_head: bool, timeout_s: float
+    ) -> None:
+        """Send a request and wait for the answer's head, which then stands in the attributes. Raises UpstreamError."""
+        self._begin(is_head=is_head, timeout_s=timeout_s)
+        if body is None or (isinstance(body, bytes) and len(body) <= _PIECE_BYTES):
+            self._write(head + body if body else head)
+        else:
+            self._write(head)
+            pieces = _pieces(body) if isinstance(body, bytes) else body
+            self._writer = self._loop.create_task(self._upload(pieces, chunked=chunked))
+        while not self._head_done:
+            if self.error is not None:
+                raise self.error
+            await self._wait()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What has come of the body since the last time, until it ends; `complete` or `error` then tells how."""
+        while True:
+            if self._chunks:
+                chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+                self._chunks.clear()
+                self._buffered = 0
+                if self._reading_paused:
+                    self._resume_reading()
+                yield chunk
+            elif self.complete or self.error is not None:
+                return
+            else:
+                await self._wait()
+
+    def end(self) -> bool:
+        """The exchange is over; True when the connection may serve another, else it is closed at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        uploaded = self._writer is None or self._writer.done()
+        reusable = self._busy and self.complete and self._keep and uploaded and not self.closed and not self._chunks
+        self._busy = False
+        if reusable:
+            self._writer = None
+            self.used += 1
+            self.idle_since = self._loop.time()
+        else:
+            self.abort()
+        return reusable
+
+    def abort(self) -> None:
+        """Close at once, without a goodbye."""
+        self.closed = True
+        if self._writer is not None:
+            self._writer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        if not self._busy or self.complete:
+            # Nobody asked: an answer to nothing, or bytes behind a whole one.
+            self._keep = False
+            if not self._busy:
+                self.abort()
+            return
+        self.answered = True
+        self._last = self._loop.time()
+        if not self._head_done:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(UpstreamBroken("the upstream changed the protocol"))
+        except httptools.HttpParserError as error:
+            if not self.complete:
+                self._fail(UpstreamBroken(f"the upstream's answer is not HTTP ({type(error).__name__})"))
+            self._keep = False
+        if not self._head_done and self._head_bytes > _HEAD_LIMIT_BYTES:
+            self._fail(UpstreamBroken("the head of the upstream's answer is too long"))
+
+    def eof_received(self) -> bool:
+        """See asyncio: close our side too."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self.closed = True
+        if self._busy and not self.complete and self.error is None:
+            if exc is None and self._head_done and self._until_close:
+                self.complete = True
+                self._keep = False
+            else:
+                self.error = UpstreamBroken("the upstream ended the connection early")
+        if self._writer is not None:
+            self._writer.cancel()
+        self._wake()
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # httptools
+
+    def on_status(self, status: bytes) -> None:
+        """Part of the reason phrase."""
+        self._reason_parts.append(status)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole, of an interim answer or of the real one."""
+        status = self._parser.get_status_code()
+        if status < 200 and status != 101:
+            return
+        if not 200 <= status <= 599:
+            self._fail(UpstreamBroken(f"the upstream answered with status {status}"))
+            return
+        self.status = status
+        self.reason = b"".join(self._reason_parts).decode("latin-1")
+        self._head_done = True
+        framed = {name for name, _ in self.headers if name in (b"content-length", b"transfer-encoding")}
+        self._until_close = not framed
+        self._keep = self._parser.should_keep_alive()
+        if not self._expects_body or status in (204, 304):
+            self.complete = True
+            self._parser = self._new_parser()
+        self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        """Bytes of the body, without their framing."""
+        if self.complete:
+            return
+        self._chunks.append(body)
+        self._buffered += len(body)
+        if self._buffered > _BUFFER_BYTES and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        """The end, of an interim answer or of the real one."""
+        if self._head_done:
+            self.complete = True
+            self._wake()
+        else:
+            self.headers = []
+            self._reason_parts = []
+
+    # Inside
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        # As tolerant as browsers and other clients are towards servers.
+        parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        return parser
+
+    def _begin(self, *, is_head: bool, timeout_s: float) -> None:
+        self._busy = True
+        self.answered = self.complete = self._head_done = False
+        self.error = None
+        self.headers = []
+        self._reason_parts = []
+        self._head_bytes = 0
+        self._expects_body = not is_head
+        self._timeout_s = timeout_s
+        self._last = self._loop.time()
+        self._timer = self._loop.call_later(timeout_s, self._check_silence)
+
+    def _check_silence(self) -> None:
+        """One timer per exchange, set again rather than moved with every chunk."""
+        uploading = self._writer is not None and not self._writer.done()
+        if uploading or self._reading_paused:
+            # It is not the upstream that is silent.
+            self._last = self._loop.time()
+        left_s = self._last + self._timeout_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._check_silence)
+        elif not self.complete:
+            self._fail(UpstreamTimeout("the upstream sent nothing within timeout_s"))
+
+    def _fail(self, error: UpstreamError) -> None:
+        if self.error is None:
+            self.error = error
+        self._keep = False
+        self.abort()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        await self._waiter
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self.closed:
+            self._transport.write(data)
+
+    async def _upload(self, pieces: AsyncIterator[bytes], *, chunked: bool) -> None:
+        try:
+            async for piece in pieces:
+                self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                if self._writable is not None:
+                    await self._writable
+            if chunked:
+                self._write(b"0\r\n\r\n")
+            self._last = self._loop.time()
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # noqa: BLE001  whatever the body's source raised is known to its owner
+            self._fail(UpstreamBroken("the request's body broke off"))
+
+    def _resume_reading(self) -> None:
+        self._reading_paused = False
+        self._last = self._loop.time()
+        if self._transport is not None and not self.closed:
+            self._transport.resume_reading()
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        yield body[start : start + _PIECE_BYTES]

@@ -1,0 +1,194 @@
+"""The relay's own engine: a pool of plain HTTP/1.1 connections.
+
+Why own code where aiohttp would do: a call through aiohttp costs more CPU than all the rest of the proxy together. The
+price is that there is no HTTP/2 here, which no provider asks for.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import aiohappyeyeballs
+
+from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, STALE_WITHIN_S, UpstreamRequest
+from proxy.server.engines.connection import Connection
+from proxy.wire.headers import Headers, first
+
+_HAPPY_EYEBALLS_S = 0.25
+"""Head start of each address before the next is tried beside it (RFC 8305 section 5)."""
+_BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A base URL taken apart."""
+
+    host: str
+    port: int
+    is_tls: bool
+    host_header: bytes
+    path: bytes
+
+
+class LeanEngine:
+    """See `Engine`."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, int, str | None, bool], list[Connection]] = {}
+        self._open: set[Connection] = set()
+
+    async def send(self, request: UpstreamRequest) -> "_Response":
+        """See `Engine.send`."""
+        base = _taken_apart(request.url_base)
+        head, chunked = _head(request, base)
+        key = (base.host, base.port, request.ca_file, base.is_tls)
+        connection = self._kept(key)
+        if connection is not None:
+            started = asyncio.get_running_loop().time()
+            try:
+                return await self._exchange(key, connection, head, request, chunked=chunked)
+            except UpstreamBroken:
+                stale = not connection.answered and asyncio.get_running_loop().time() - started < STALE_WITHIN_S
+                if not stale or not isinstance(request.body, bytes | None):
+                    raise
+        connection = await self._connect(base, request)
+        return await self._exchange(key, connection, head, request, chunked=chunked)
+
+    async def aclose(self) -> None:
+        """See `Engine.aclose`."""
+        for connection in tuple(self._open):
+            connection.abort()
+        self._open.clear()
+        self._idle.clear()
+
+    async def _exchange(
+        self,
+        key: tuple[str, int, str | None, bool],
+        connection: Connection,
+        head: bytes,
+        request: UpstreamRequest,
+        *,
+        chunked: bool,
+    ) -> "_Response":
+        try:
+            await connection.exchange(
+                head, request.body, chunked=chunked, is_head=request.method == "HEAD", timeout_s=request.timeout_s
+            )
+        except BaseException:
+            # Also when cancelled: the upstream learns at once that nobody waits.
+            connection.end()
+            self._open.discard(connection)
+            raise
+        return _Response(self, key, connection)
+
+    def _kept(self, key: tuple[str, int, str | None, bool]) -> Connection | None:
+        """The kept connection that was used last, so that the others can grow old."""
+        idle = self._idle.get(key)
+        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_S
+        while idle:
+            connection = idle.pop()
+            if not connection.closed and connection.idle_since > oldest:
+                return connection
+            connection.abort()
+            self._open.discard(connection)
+        return None
+
+    async def _connect(self, base: _Base, request: UpstreamRequest) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
+                addresses = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
+                peer = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S)
+                tls = _tls(request.ca_file) if base.is_tls else None
+                _, connection = await loop.create_connection(
+                    Connection, sock=peer, ssl=tls, server_hostname=base.host if tls else None
+                )
+        except (OSError, TimeoutError, UnicodeError) as error:
+            raise UpstreamUnreachable(f"cannot connect to the upstream ({type(error).__name__})") from error
+        self._open.add(connection)
+        return connection
+
+    def give_back(self, key: tuple[str, int, str | None, bool], connection: Connection) -> None:
+        """Keep a connection whose exchange is over, or let it go; also what has been idle for too long."""
+        if not connection.end():
+            self._open.discard(connection)
+            return
+        idle = self._idle.setdefault(key, [])
+        idle.append(connection)
+        oldest = connection.idle_since - KEEP_ALIVE_S
+        while idle[0].closed or idle[0].idle_since < oldest:
+            gone = idle.pop(0)
+            gone.abort()
+            self._open.discard(gone)
+
+
+class _Response:
+    """See `UpstreamResponse`."""
+
+    __slots__ = ("_connection", "_engine", "_key", "complete", "error", "headers", "reason", "status")
+
+    def __init__(self, engine: LeanEngine, key: tuple[str, int, str | None, bool], connection: Connection) -> None:
+        self._engine = engine
+        self._key = key
+        self._connection: Connection | None = connection
+        self.status = connection.status
+        self.reason = connection.reason
+        self.headers: Headers = connection.headers
+        self.complete = False
+        self.error: UpstreamError | None = None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """See `UpstreamResponse.chunks`."""
+        connection = self._connection
+        if connection is None:
+            return
+        async for chunk in connection.chunks():
+            yield chunk
+        self.complete = connection.complete
+        self.error = connection.error if not connection.complete else None
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """See `UpstreamResponse.aclose`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._engine.give_back(self._key, connection)
+
+
+def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
+    """The request's head as bytes, and whether its body goes out chunked."""
+    lines = [
+        b"%b %b%b HTTP/1.1\r\nhost: %b\r\n" % (request.method.encode(), base.path, request.target, base.host_header)
+    ]
+    lines += [b"%b: %b\r\n" % header for header in request.headers]
+    chunked = False
+    body = request.body
+    if isinstance(body, bytes) or (body is None and request.method in _BODY_METHODS):
+        lines.append(b"content-length: %d\r\n" % len(body or b""))
+    elif body is not None and first(request.headers, b"content-length") is None:
+        chunked = True
+        lines.append(b"transfer-encoding: chunked\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines), chunked
+
+
+@lru_cache(maxsize=256)
+def _taken_apart(url_base: str) -> _Base:
+    parts = urlsplit(url_base)
+    is_tls = parts.scheme == "https"
+    host = parts.hostname or ""
+    port = parts.port or (443 if is_tls else 80)
+    shown = parts.netloc.rpartition("@")[2]
+    return _Base(host, port, is_tls, shown.encode("idna" if not shown.isascii() else "ascii"), parts.path.encode())
+
+
+@lru_cache(maxsize=64)
+def _tls(ca_file: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context

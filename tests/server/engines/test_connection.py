@@ -1,0 +1,153 @@
+import asyncio
+import time
+
+import pytest
+
+from proxy.errors import UpstreamBroken, UpstreamTimeout
+from proxy.server.engines.lean_engine import LeanEngine
+from tests.server.engines.contract import a_request, body_of, in_pieces
+from tests.server.engines.raw import answering, raw_server
+
+pytestmark = pytest.mark.anyio
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+@pytest.fixture
+async def engine():
+    engine = LeanEngine()
+    yield engine
+    await engine.aclose()
+
+
+async def test_answer_that_nobody_reads_makes_the_upstream_wait(engine):
+    sent = 0
+
+    async def talk(server, reader, writer):
+        nonlocal sent
+        await server.read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 64000000\r\n\r\n")
+        for _ in range(64):
+            writer.write(b"x" * 1_000_000)
+            await writer.drain()
+            sent += 1
+
+    async with raw_server(talk) as server:
+        # The wait for a reader is longer than the silence that is allowed.
+        answer = await engine.send(a_request(server.url, timeout_s=0.3))
+        await asyncio.sleep(0.6)
+        assert sent < 20
+        total = 0
+        async for chunk in answer.chunks():
+            total += len(chunk)
+
+    assert (total, answer.complete) == (64_000_000, True)
+
+
+async def test_slow_upload_is_not_the_upstreams_silence(engine):
+    async def slowly():
+        for _ in range(4):
+            await asyncio.sleep(0.15)
+            yield b"x"
+
+    async with raw_server(answering(OK)) as server:
+        answer = await engine.send(a_request(server.url, body=slowly(), timeout_s=0.3))
+        assert await body_of(answer) == b"ok"
+
+        with pytest.raises(UpstreamTimeout):
+            async with raw_server(lambda server, reader, writer: server.wait_closed(reader)) as silent:
+                await engine.send(a_request(silent.url, body=in_pieces(b"x"), timeout_s=0.2))
+
+
+async def test_answer_before_the_end_of_the_upload_counts_and_ends_it(engine):
+    async def talk(server, reader, writer):
+        await server.read_head(reader)
+        writer.write(OK.replace(b"200 OK", b"413 Too large"))
+        await server.wait_closed(reader)
+
+    async with raw_server(talk) as server:
+        answer = await engine.send(a_request(server.url, body=b"x" * 50_000_000))
+
+        assert (answer.status, await body_of(answer), answer.complete) == (413, b"ok", True)
+        await asyncio.wait_for(server.closed.wait(), 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"and more",
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    ],
+)
+async def test_connection_is_not_kept_where_that_would_be_wrong(engine, answer):
+    async with raw_server(answering(answer)) as server:
+        for _ in range(2):
+            assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+
+        assert server.connections == 2
+
+
+async def test_bytes_that_nobody_asked_for_close_a_kept_connection(engine):
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(OK)
+        await asyncio.sleep(0.05)
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+        await server.wait_closed(reader)
+
+    async with raw_server(talk) as server:
+        assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+        await asyncio.wait_for(server.closed.wait(), 1)
+        assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "protocol|101"),
+        (b"HTTP/1.1 799 What\r\ncontent-length: 0\r\n\r\n", "799"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 3_000_000, "too long"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n", "not HTTP"),
+    ],
+)
+async def test_answer_that_cannot_be_passed_on_is_broken(engine, answer, why):
+    async with raw_server(answering(answer)) as server:
+        with pytest.raises(UpstreamBroken, match=why):
+            await engine.send(a_request(server.url, timeout_s=2))
+
+
+async def test_line_ends_without_cr_are_understood(engine):
+    async with raw_server(answering(OK.replace(b"\r\n", b"\n"))) as server:
+        assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+
+
+async def test_broken_chunk_within_the_body_ends_it_incomplete(engine):
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\nnonsense\r\n"
+    async with raw_server(answering(answer)) as server:
+        got = await engine.send(a_request(server.url))
+
+        assert await body_of(got) == b"hi"
+        assert not got.complete
+
+
+async def test_kept_connections_grow_old(engine, monkeypatch):
+    monkeypatch.setattr("proxy.server.engines.lean_engine.KEEP_ALIVE_S", 0.1)
+    async with raw_server(answering(OK)) as server:
+        started = time.monotonic()
+        for pause_s in (0.0, 0.0, 0.2):
+            await asyncio.sleep(pause_s)
+            assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+
+        assert (server.connections, time.monotonic() - started < 2) == (2, True)
+
+
+async def test_url_may_have_a_port_of_its_scheme_and_a_name_in_any_script(engine):
+    from proxy.server.engines.lean_engine import _taken_apart
+
+    assert _taken_apart("https://h.example/base").port == 443
+    assert _taken_apart("http://[::1]:8000").host == "::1"
+    assert _taken_apart("http://[::1]:8000").host_header == b"[::1]:8000"
+    assert _taken_apart("http://bücher.example:81/x").host_header == b"xn--bcher-kva.example:81"
