@@ -67,8 +67,8 @@ async def main(redis_urls):
         for url in urls:
             await measure(url.partition("://")[0], open_store(url, ttl_s=3600, clock=time.time))
         await measure("resilient sqlite", open_resilient(f"sqlite://{directory}/r.db", ttl_s=3600, clock=time.time))
-        rows = 2 * ROUNDS + 94
-        print(f"file bytes per anchor + turn: {Path(directory, 'r.db').stat().st_size / rows * 2:.0f}")
+        rows = 3 * ROUNDS + 94
+        print(f"file bytes per row, indexes included: {Path(directory, 'r.db').stat().st_size / rows:.0f}")
     print(f"packed anchor: {len(pack(an_anchor(usage=a_usage())))}, packed turn: {len(pack(a_turn()))}")
     plan = a_plan(*(f"[{n} tool output of 900 tokens cleared: run it again]" for n in range(100)))
     print(f"plan of 100 edits: {len(plan.encoded())} encoded, {len(pack_plan(plan))} stored")
