@@ -2,19 +2,24 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from heapq import nlargest
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Replace, kind_of, saved_tokens
-from proxy.conversation.model import ToolResult
+from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
+from proxy.conversation.fingerprint import history_key
 from proxy.conversation.pairing import pairs
 from proxy.dialects.base import Observation
+from proxy.dialects.lens import stands
 from proxy.exchange.money import money_of
 from proxy.exchange.prepare import Ready
-from proxy.ledger.records import Anchor, Turn
+from proxy.ledger.records import Anchor, Item, Turn
 from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.learn import Sample, is_usable
 from proxy.tokens.usage import NOT_REPORTED, Usage, is_possible
+
+_MOST_ITEMS = 8
+"""Largest results that a row names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class Circumstances:
     overhead_ms: float
     """Time of our own before the request went out, in milliseconds."""
     client_gone: bool = False
+    upstream_ms: float = 0.0
+    """From sending to the head of the answer, in milliseconds; 0 when none came."""
     failed_open: str = ""
     """Name of the stage of ours that failed, when the original bytes went out because of it."""
     purpose: str = "main"
@@ -43,6 +50,8 @@ class Settled:
     turn: Turn
     sample: Sample
     """What the call teaches about estimates."""
+    held: tuple[Anchor, ...] = ()
+    """The same anchor under the names by which the provider holds this history, for requests that send only those."""
 
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
@@ -57,7 +66,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         anchor = msgspec.structs.replace(
             ready.anchor,
             upstream=circumstances.upstream,
-            usage=usage if possible else None,
+            usage=(observation.context or usage) if possible else None,
             replies=observation.replies,
             warm_tokens=money.warm_tokens,
         )
@@ -75,7 +84,17 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     )
     turn = _turn(ready, observation, circumstances, outcome, usage)
     turn = msgspec.structs.replace(turn, cost=money.paid, cost_unpruned=money.unpruned)
-    return Settled(anchor=anchor, turn=turn, sample=sample)
+    held = _held(ready, anchor, observation.response_id) if anchor is not None and anchor.usage is not None else ()
+    return Settled(anchor=anchor, turn=turn, sample=sample, held=held)
+
+
+def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
+    """Under the answer's own id, and under the id of a conversation, which moves on with every call."""
+    received = ready.received
+    keys = [history_key(received.seed, response_id)] if response_id else []
+    if received.conversation.server_moves:
+        keys.append(received.origin)
+    return tuple(msgspec.structs.replace(anchor, key=key, plan_id=b"", removed_tokens=0) for key in keys)
 
 
 def _outcome(observation: Observation, circumstances: Circumstances) -> str:
@@ -90,6 +109,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
     context, anchor = ready.context, ready.anchor
     conversation = ready.received.conversation
     actual = usage.input_tokens
+    by_tool, largest = _results(ready)
     return Turn(
         session=anchor.session,
         turn=anchor.turn,
@@ -118,8 +138,17 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         reserve=context.reserve,
         system_tokens=context.system,
         tools_tokens=context.tools,
-        by_tool=_by_tool(ready),
+        by_tool=by_tool,
         decisions=tuple(_said(edit) for edit in ready.new_edits),
+        plan_id=anchor.plan_id,
+        last_input=context.last_input,
+        last_output=context.last_output_resent,
+        new_tokens=context.new,
+        corrections=context.corrections,
+        reasoning_tokens=context.reasoning,
+        warning=context.warning,
+        largest=largest,
+        upstream_ms=round(circumstances.upstream_ms, 3),
     )
 
 
@@ -134,10 +163,27 @@ def _said(edit: Edit) -> str:
     return f"{kind_of(edit)}{tool} -{saved_tokens(edit)}{reason}"
 
 
-def _by_tool(ready: Ready) -> dict[str, int]:
-    """Tokens of the tool results that stand in the request, by tool, as they came (edits are listed beside)."""
-    found: Counter[str] = Counter()
+def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
+    """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
+    index = ready.weighed.index
+    edits = [edit for edit in ready.sent_plan.edits if stands(edit, index)]
+    edited = {(index[edit.at], edit.part): edit for edit in edits if isinstance(edit, Replace)}
+    hidden = {
+        number
+        for edit in edits
+        if isinstance(edit, Summarise)
+        for number in range(index[edit.first], index[edit.last] + 1)
+    }
+    by_tool: Counter[str] = Counter()
+    found: list[tuple[int, int, str, str]] = []
     for pair in pairs(ready.received.conversation.messages):
-        if isinstance(pair.result, ToolResult):
-            found[pair.tool or "?"] += ready.weighed.weights[pair.message].parts[pair.part]
-    return dict(found)
+        tokens, tool = ready.weighed.weights[pair.message].parts[pair.part], pair.tool or "?"
+        by_tool[tool] += tokens
+        if pair.message not in hidden:
+            edit = edited.get((pair.message, pair.part))
+            standing = (tokens, "") if edit is None else (edit.tokens_after, edit.kind)
+            found.append((standing[0], pair.message + 1, tool, standing[1]))
+    largest = nlargest(_MOST_ITEMS, found)
+    return dict(by_tool), tuple(
+        Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest
+    )

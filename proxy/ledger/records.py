@@ -59,6 +59,27 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
 
 
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool result that stands in a request."""
+
+    tool: str
+    message: int
+    """Number of its message in the history, from 1."""
+    tokens: int
+    """Estimate of what goes out for it: after edits."""
+    edit: str = ""
+    """Kind of the edit that stands in its place; empty while it is whole."""
+
+
+class Queued(msgspec.Struct, frozen=True, kw_only=True):
+    """A user message that waits for a conversation's next call."""
+
+    id: str
+    text: str
+    at: float
+    """Unix time at which it was queued."""
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One call, as reports see it. Also the `context_estimate` log event."""
 
@@ -110,6 +131,26 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated tokens of tool results that stand in the request, by tool name."""
     decisions: tuple[str, ...] = ()
     """One line for people per new edit: kind, tool, tokens, reason."""
+    plan_id: bytes = b""
+    """The plan of this call; empty for the empty plan."""
+    last_input: int = 0
+    """The formula's terms: reported input of the call before ..."""
+    last_output: int = 0
+    """... its output as far as this request carried it ..."""
+    new_tokens: int = 0
+    """... the estimate of what is new ..."""
+    corrections: int = 0
+    """... and what edits, system text and tools changed since; signed."""
+    reasoning_tokens: int = 0
+    """Estimate of the reasoning in the request, part of its messages."""
+    warning: str = ""
+    """Why a row is not what was estimated; empty normally."""
+    largest: tuple[Item, ...] = ()
+    """The largest tool results that stand in the request, largest first."""
+    upstream_ms: float = 0.0
+    """From sending to the head of the upstream's answer; 0 when none came."""
+    on_behalf: str = ""
+    """Of a summary call: the session that it was made for."""
 
     @property
     def error(self) -> int | None:
