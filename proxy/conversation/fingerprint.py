@@ -65,6 +65,11 @@ def seed_key(dialect: str, caller: str) -> bytes:
     return blake2b(f"{dialect}\0{caller}".encode(), digest_size=KEY_BYTES).digest()
 
 
+def history_key(seed: bytes, name: str) -> bytes:
+    """The key of a history that the provider holds under a name (`previous_response_id`, a conversation's id)."""
+    return blake2b(seed + name.encode(), digest_size=KEY_BYTES, person=b"history").digest()
+
+
 def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:
     """The chained key behind each message: `keys[i]` identifies messages 0…i."""
     keys = []

@@ -124,6 +124,8 @@ class Conversation:
     """What the client calls this session (a header or a field); a label, never an identity."""
     server_history: str = ""
     """Id under which the provider holds earlier history (`previous_response_id`, `conversation`)."""
+    server_moves: bool = False
+    """That history grows with every call under the same id (`conversation`), instead of getting a new one."""
     server_edits: bool = False
     """The request asks the provider to edit the history itself (context_management, truncation)."""
     utility: bool = False

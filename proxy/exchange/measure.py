@@ -122,14 +122,15 @@ def formula_inputs(
     usage = anchor.usage
     start = reply_end(messages, memory.measured_at)
     run = range(memory.measured_at + 1, start)
-    reply = _returned([messages[number] for number in run], anchor)
+    # What the provider holds itself includes its own answer.
+    reply = 1.0 if memory.measured_at < 0 else _returned([messages[number] for number in run], anchor)
     new = sum(now[start:])
     if reply is None:
         # Another answer than the one we saw: it is as new to us as the rest.
         new += sum(now[number] for number in run)
     else:
         # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
-        new += scale.overheads.message * len(run)
+        new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
     reasoning_sent = _carries_reasoning(received, run, plan)
     reasoning = usage.reasoning_tokens or 0
     growth = Growth(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
-from proxy.conversation.fingerprint import boundaries, prefix_keys, seed_key
+from proxy.conversation.fingerprint import boundaries, history_key, prefix_keys, seed_key
 from proxy.conversation.model import Conversation
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, View
@@ -20,7 +20,12 @@ class Received:
     keys: tuple[bytes, ...]
     """Prefix key behind each message of the conversation."""
     candidates: tuple[int, ...]
-    """Indices of messages behind which an earlier request may have ended, deepest first."""
+    """Indices of messages behind which an earlier request may have ended, deepest first; −1 for what the provider holds
+    in front of them."""
+    seed: bytes
+    """What keys of this caller and dialect begin with."""
+    origin: bytes
+    """The key in front of the first message: the seed, or the provider's name for the history that it holds."""
 
     @property
     def conversation(self) -> Conversation:
@@ -29,7 +34,7 @@ class Received:
 
     def lookup(self) -> list[bytes]:
         """The keys to ask the ledger for, in one read."""
-        return [self.keys[index] for index in self.candidates]
+        return [self.keys[index] if index >= 0 else self.origin for index in self.candidates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +68,19 @@ def receive(
     if view is None:
         return None
     conversation = view.conversation
-    keys = prefix_keys(seed_key(dialect.name, caller), conversation.messages)
-    return Received(dialect=dialect, view=view, keys=tuple(keys), candidates=tuple(boundaries(conversation.messages)))
+    origin = seed = seed_key(dialect.name, caller)
+    candidates = boundaries(conversation.messages)
+    if conversation.server_history:
+        origin = history_key(seed, conversation.server_history)
+        candidates.append(-1)
+    return Received(
+        dialect=dialect,
+        view=view,
+        keys=tuple(prefix_keys(origin, conversation.messages)),
+        candidates=tuple(candidates),
+        seed=seed,
+        origin=origin,
+    )
 
 
 def deepest(received: Received, anchors: Sequence[Anchor | None]) -> tuple[int, int]:

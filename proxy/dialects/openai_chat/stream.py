@@ -59,7 +59,6 @@ class _Answer:
         self.error: dict[str, Any] | None = None
         self.done = False
         self.has_content = False
-        self.response_id = ""
         self._choices: dict[int, _Choice] = {}
         self._text: list[tuple[int, str]] | None = [] if keep_text else None
 
@@ -72,7 +71,6 @@ class _Answer:
             self.usage = self.usage.merged(reported)
             # Some report with every chunk; a chunk of usage alone is the last one.
             self.done = self.done or not answer.get("choices")
-        self.response_id = self.response_id or str(answer.get("id") or "")
         if answer.get("error"):
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
         elif answer.get("object") == "error":
@@ -121,7 +119,6 @@ class _Answer:
                 for choice, share in zip(choices, shares, strict=True)
             ),
             tool_calls=sum(choice.calls for choice in choices),
-            response_id=self.response_id,
             has_content=self.has_content,
             text="".join(said for index, said in self._text or () if index == min(self._choices)),
             finish=choices[0].finish if choices else "",

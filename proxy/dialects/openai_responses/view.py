@@ -47,6 +47,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         max_output=whole(small.get("max_output_tokens")),
         session_label=label_of(headers, small),
         server_history=_server_history(small),
+        server_moves="conversation" in small and not small.get("previous_response_id"),
         server_edits=small.get("truncation") == "auto" or bool(small.get("context_management")),
         utility=_is_trigger(messages) or is_utility((*system, *messages), tools),
     )
