@@ -24,6 +24,7 @@ from proxy.server.engines.base import Engine
 from proxy.server.heartbeat import Send
 from proxy.server.incoming import ClientGone, Message, Receive
 from proxy.server.keys import KeyRing, with_own_key
+from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
 from proxy.server.relay import Exchange, relay
 from proxy.server.settling import SETTLE_S, settled
@@ -186,7 +187,7 @@ async def _serve(
     async with assemble(settings) as app:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

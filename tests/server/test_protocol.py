@@ -1,0 +1,120 @@
+import asyncio
+
+import pytest
+import uvicorn
+
+from proxy.server.protocol import Protocol
+from tests.server.clients import a_call
+
+pytestmark = pytest.mark.anyio
+
+
+class Transport:
+    """Notes what is written."""
+
+    def __init__(self):
+        self.written = []
+        self.closing = False
+
+    def write(self, data):
+        self.written.append(data)
+
+    def is_closing(self):
+        return self.closing
+
+    def close(self):
+        self.closing = True
+
+    def get_extra_info(self, name, default=None):
+        return default
+
+    def pause_reading(self):
+        pass
+
+    resume_reading = pause_reading
+
+
+def connected(app):
+    protocol = Protocol(uvicorn.Config(app, log_config=None, ws="none"), uvicorn.server.ServerState(), {})
+    transport = Transport()
+    protocol.connection_made(transport)
+    return protocol, transport
+
+
+async def start(send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+
+
+async def chunk(send, body, *, more=True):
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def test_head_and_first_chunk_leave_together():
+    async def app(scope, receive, send):
+        await start(send)
+        await chunk(send, b"ab")
+        await chunk(send, b"cd", more=False)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+
+    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab", b"cd"]
+
+
+async def test_head_does_not_wait_for_a_chunk_that_comes_later():
+    gate = asyncio.Event()
+
+    async def app(scope, receive, send):
+        await start(send)
+        await gate.wait()
+        await chunk(send, b"abcd", more=False)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"]
+    gate.set()
+    await asyncio.sleep(0.01)
+
+    assert transport.written[1:] == [b"abcd"]
+
+
+async def test_answer_that_breaks_off_after_its_head_still_shows_the_head():
+    async def app(scope, receive, send):
+        await start(send)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+
+    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"]
+    assert transport.closing
+
+
+async def test_head_for_a_client_that_has_left_is_dropped():
+    async def app(scope, receive, send):
+        await start(send)
+        transport.closing = True
+        await asyncio.sleep(1)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.02)
+
+    assert transport.written == []
+
+
+async def test_interim_answer_leaves_at_once_and_a_chunk_may_look_like_a_head():
+    async def app(scope, receive, send):
+        await receive()
+        await start(send)
+        await chunk(send, b"HTTP")
+        await chunk(send, b"", more=False)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(headers=("expect: 100-continue",)))
+    await asyncio.sleep(0.01)
+
+    assert transport.written[0] == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert transport.written[1].endswith(b"\r\n\r\nHTTP")
