@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
@@ -48,8 +49,9 @@ UPSTREAMS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "
 class Sent:
     """One turn's request as it reached the provider, in digests."""
 
-    context: str
-    """The proxy's id of the conversation line."""
+    began: float
+    ended: float
+    """Unix time, as the client saw it."""
     messages: list[bytes]
     changed: int
     """Messages that differ from the client's; -1 where their number does (a summary stands in them)."""
@@ -95,7 +97,7 @@ class Bench:
         self.options = options
         self.sessions = sessions
         self.speaker = SPEAKERS[options.dialect]
-        self.rows: dict[str, list[Turn]] = {}
+        self.rows: list[Turn] = []
         answers = recorded({name: session.messages for name, session in sessions.items()})
         self.direct, self.upstream = (
             Provider(
@@ -125,8 +127,8 @@ class Bench:
                     played.append(await self._play(session, clients))
                     print(f"  {session.name}: {played[-1][0].seconds:.1f} s", file=sys.stderr, flush=True)
             ledger = open_store(store, ttl_s=3600.0, clock=time.time)
-            for row in await ledger.turns(TurnQuery(limit=1_000_000)):
-                self.rows.setdefault(row.session, []).append(row)
+            self.rows = [row for row in await ledger.turns(TurnQuery(limit=1_000_000)) if row.purpose != "summary"]
+            self.rows.sort(key=lambda row: row.at)
             await ledger.close()
         for result, sent in played:
             self._judge(result, sent)
@@ -152,9 +154,11 @@ class Bench:
             # A caller of its own: sessions that begin alike must not be taken for forks of each other.
             headers = {"x-demo-session": session.name, "x-demo-turn": str(number), "authorization": session.name}
             there, said = await self._ask(clients[0], body, headers)
+            began = time.time()
             answer, heard = await self._ask(clients[1], body, headers)
+            ended = time.time()
             self._compare(result, number, (there, said), (answer, heard))
-            sent += self._sent(body, answer, heard, session.name)
+            sent += self._sent(body, heard, session.name, (began, ended))
             result.beyond += said is None and heard is not None
             for provider, name in ((self.direct, "direct"), (self.upstream, "pruned")):
                 _add_bills(result, provider, name, counts=said is not None)
@@ -184,7 +188,7 @@ class Bench:
             estimated = int(answer.headers["x-context-estimated-input-tokens"])
             result.errors.append(abs(100.0 * (estimated - heard.input_tokens) / heard.input_tokens))
 
-    def _sent(self, body: bytes, answer: httpx.Response, heard: Spoken | None, name: str) -> list[Sent]:
+    def _sent(self, body: bytes, heard: Spoken | None, name: str, span: tuple[float, float]) -> list[Sent]:
         records = [
             one
             for one in self.upstream.received
@@ -197,7 +201,8 @@ class Bench:
         changed = sum(a != b for a, b in zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else -1
         return [
             Sent(
-                context=answer.headers.get("x-context-session", ""),
+                began=span[0],
+                ended=span[1],
                 messages=ours,
                 changed=changed,
                 identical=records[-1].body == body,
@@ -215,20 +220,19 @@ class Bench:
     def _judge(self, result: Result, sent: list[Sent]) -> None:
         """What needs the proxy's own log: whether a change had a decision behind it."""
         before: Sent | None = None
-        seen: Counter[str] = Counter()
         for number, one in enumerate(sent):
-            seen[one.context] += 1
-            rows = self.rows.get(one.context, ())
-            row = next((row for row in rows if row.turn == seen[one.context] and row.purpose != "summary"), None)
+            # By time: a history that ends with two assistant messages is the same turn of the log as the one before it.
+            first = bisect_left(self.rows, one.began, key=lambda row: row.at)
+            row = self.rows[first] if first < len(self.rows) and self.rows[first].at <= one.ended else None
             if row is None:
                 result.missing_rows += 1
-                result.where.append(f"turn {number}: no row {seen[one.context]} of {one.context!r}")
+                result.where.append(f"turn {number}: no row in the log")
                 continue
             result.edits.update(row.new_edits)
             result.failed_open.update([row.failed_open] if row.failed_open else [])
             if before is not None and one.messages[: len(before.messages)] != before.messages and not row.new_edits:
                 result.broken_prefixes += 1
-                result.where.append(f"turn {number}: prefix broken, edits {row.edits}, before {before.context}")
+                result.where.append(f"turn {number}: prefix broken, edits {row.edits}")
             standing = sum(row.edits.values())
             if (not one.identical) if not standing else one.changed > standing:
                 result.stray_changes += 1
