@@ -5,89 +5,25 @@ for the one the client sent. New decisions come after it, from that one number, 
 once. Nothing here awaits: where a decision needs a summary, it is returned as a need.
 """
 
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import replace
 
 import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Summarise
 from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
-from proxy.dialects.lens import apply_plan, stands
-from proxy.exchange.compact import Need, need_of
-from proxy.exchange.measure import Inputs, Weighed, formula_inputs, standing_tokens, weigh
+from proxy.dialects.lens import stands
+from proxy.exchange.compact import need_of
+from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
+from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.receive import Memory, Received
-from proxy.ledger.records import Anchor
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.situation import Situation
-from proxy.tokens.context import ContextSize, context_size, reserve_tokens
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """A call that can go out."""
-
-    received: Received
-    body: bytes
-    """What is sent; the very same object as the client's body when there is nothing to change."""
-    plan: Plan
-    """The plan as decided, inherited edits included."""
-    sent_plan: Plan
-    """What of it stands in `body`: all, or nothing when only observing."""
-    new_edits: tuple[Edit, ...]
-    context: ContextSize
-    """The prediction for `body`."""
-    removed_tokens: int
-    """Estimated tokens that the plan takes out of this body."""
-    weighed: Weighed
-    inputs: Inputs
-    known_tokens: int
-    """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
-    before: Anchor | None
-    """The measured call before this one."""
-    shared_tokens: int
-    """Of the unpruned input: what the measured call before this one had already sent."""
-    anchor: Anchor
-    """To be stored before the body goes out when there are new edits, and completed after the answer."""
-    pressed: bool = False
-    skipped: str = ""
-    need: Need | None = None
-    """A summary that is due: now (this body is what goes out without it) or in the background."""
-    asked_usage: bool = False
-    """We asked for usage and the client did not: hide it."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether the body differs from the client's in more than the wish for usage."""
-        return bool(self.sent_plan.edits)
-
-    @property
-    def summarised(self) -> bool:
-        """Whether a summary stands in the body."""
-        return any(isinstance(edit, Summarise) for edit in self.sent_plan.edits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """A request under a plan, on the way to Ready."""
-
-    received: Received
-    memory: Memory
-    weighed: Weighed
-    scale: Scale
-    policy: Policy
-    learned: Learned
-    plan: Plan
-    tokens: list[int]
-    inputs: Inputs
-    context: ContextSize
-
-    def under(self, plan: Plan) -> "_Draft":
-        """The same request under another plan, predicted anew."""
-        return _draft(self.received, self.memory, self.weighed, self.scale, self.policy, self.learned, plan)
+__all__ = ["Ready", "as_it_came", "prepare", "session_id"]
 
 
 def prepare(
@@ -109,7 +45,7 @@ def prepare(
     """
     weighed = weigh(received, scale)
     inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
-    draft = _draft(received, memory, weighed, scale, policy, learned, inherited)
+    draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
     if not blocked:
@@ -117,7 +53,7 @@ def prepare(
         if summary is not None:
             draft = draft.under(_absorbed(draft.plan, summary, weighed))
         draft, skipped, pressed = _pruned(draft, now)
-    ready = _ready(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     if not blocked and summary is None:
         need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
         return ready if need is None else replace(ready, need=need)
@@ -126,36 +62,10 @@ def prepare(
 
 def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learned: Learned) -> Ready:
     """The same call with the client's own bytes: after a provider has refused what we made of them."""
-    draft = _draft(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
+    draft = draft_of(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
     policy = replace(policy, ask_usage=False)
-    plain = _ready(replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False)
+    plain = ready_of(replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False)
     return replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
-
-
-def _draft(
-    received: Received,
-    memory: Memory,
-    weighed: Weighed,
-    scale: Scale,
-    policy: Policy,
-    learned: Learned,
-    plan: Plan,
-) -> _Draft:
-    tokens = standing_tokens(weighed, plan)
-    inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
-    reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
-    return _Draft(
-        received=received,
-        memory=memory,
-        weighed=weighed,
-        scale=scale,
-        policy=policy,
-        learned=learned,
-        plan=plan,
-        tokens=tokens,
-        inputs=inputs,
-        context=context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve),
-    )
 
 
 def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
@@ -173,7 +83,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
     return next((name for name, applies in reasons.items() if applies), "")
 
 
-def _situation(draft: _Draft, *, seen: int, now: float) -> Situation:
+def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation = draft.received.conversation
     return Situation(
@@ -196,7 +106,7 @@ def _situation(draft: _Draft, *, seen: int, now: float) -> Situation:
     )
 
 
-def _arrived(draft: _Draft) -> _Draft:
+def _arrived(draft: Draft) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
     messages = draft.received.conversation.messages
     seen = max(after_last_assistant(messages), draft.memory.line_at + 1)
@@ -204,40 +114,12 @@ def _arrived(draft: _Draft) -> _Draft:
     return draft.under(draft.plan.with_edits(edits)) if edits else draft
 
 
-def _pruned(draft: _Draft, now: float) -> tuple[_Draft, str, bool]:
+def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     """Placeholders for older results, in one batch."""
     seen = after_last_assistant(draft.received.conversation.messages)
     decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft
     return pruned, decision.skipped, decision.pressed
-
-
-def _ready(draft: _Draft, recall: Recall, *, now: float, skipped: str, pressed: bool) -> Ready:
-    received, policy, memory = draft.received, draft.policy, draft.memory
-    sends = policy.mode == "prune"
-    sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
-    splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
-    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, splices)
-    removed = max(0, sum(weight.total for weight in draft.weighed.weights) - sum(sent.tokens))
-    inherited = set(memory.plan.edits)
-    return Ready(
-        received=received,
-        body=applied.body,
-        plan=draft.plan,
-        sent_plan=Plan(applied.standing),
-        new_edits=tuple(edit for edit in draft.plan.edits if edit not in inherited),
-        context=sent.context,
-        removed_tokens=removed,
-        weighed=draft.weighed,
-        inputs=sent.inputs,
-        before=memory.measured,
-        shared_tokens=_shared(memory),
-        known_tokens=sent.context.total - sent.context.new if sent.context.basis == "anchored" else 0,
-        anchor=_anchor(sent, plan=draft.plan, now=now, sent=sends, removed=removed, pressed=pressed),
-        pressed=pressed,
-        skipped=skipped,
-        asked_usage=bool(splices),
-    )
 
 
 def _absorbed(plan: Plan, summary: Summarise, weighed: Weighed) -> Plan:
@@ -263,40 +145,3 @@ def _standing(plan: Plan, weighed: Weighed) -> Plan:
     """What of an inherited plan concerns this request: a fork leaves the edits of the other branch behind."""
     kept = tuple(edit for edit in plan.edits if stands(edit, weighed.index))
     return plan if len(kept) == len(plan.edits) else Plan(kept)
-
-
-def _anchor(draft: _Draft, *, plan: Plan, now: float, sent: bool, removed: int, pressed: bool) -> Anchor:
-    """The anchor of this call, still without usage."""
-    received, memory = draft.received, draft.memory
-    conversation, line = received.conversation, memory.line
-    key = received.keys[-1] if received.keys else b""
-    is_retry = memory.line_at == len(received.keys) - 1
-    return Anchor(
-        key=key,
-        session=line.session if line else session_id(key),
-        turn=(line.turn if is_retry else line.turn + 1) if line else 1,
-        at=now,
-        upstream="",
-        model=conversation.model,
-        plan_id=plan.plan_id(),
-        sent=sent,
-        system_tokens=draft.weighed.system,
-        tools_tokens=draft.weighed.tools,
-        estimated=draft.context.total,
-        server_edits=conversation.server_edits,
-        removed_tokens=removed,
-        refused=bool(line and line.refused),
-        pressed=pressed,
-        warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
-    )
-
-
-def _shared(memory: Memory) -> int:
-    """The unpruned length of the request before this one: all of it is this one's prefix."""
-    anchor = memory.measured
-    return (anchor.usage.input_tokens or 0) + anchor.removed_tokens if anchor and anchor.usage else 0
-
-
-def session_id(key: bytes) -> str:
-    """The public name of a conversation, from its first call's key: the same on every replica and for every retry."""
-    return blake2b(key, digest_size=8, person=b"session").hexdigest()

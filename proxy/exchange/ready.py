@@ -1,0 +1,181 @@
+"""A request under a plan, on its way to what goes out: weighed, predicted, written.
+
+`prepare` decides with a `Draft` in hand and ends with a `Ready`.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
+from proxy.conversation.recall import Recall
+from proxy.dialects.lens import apply_plan
+from proxy.exchange.compact import Need
+from proxy.exchange.measure import Inputs, Weighed, formula_inputs, standing_tokens
+from proxy.exchange.policy import Policy
+from proxy.exchange.receive import Memory, Received
+from proxy.ledger.records import Anchor
+from proxy.tokens.context import ContextSize, context_size, reserve_tokens
+from proxy.tokens.estimate import Scale
+from proxy.tokens.learn import Learned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that can go out."""
+
+    received: Received
+    body: bytes
+    """What is sent; the very same object as the client's body when there is nothing to change."""
+    plan: Plan
+    """The plan as decided, inherited edits included."""
+    sent_plan: Plan
+    """What of it stands in `body`: all, or nothing when only observing."""
+    new_edits: tuple[Edit, ...]
+    context: ContextSize
+    """The prediction for `body`."""
+    removed_tokens: int
+    """Estimated tokens that the plan takes out of this body."""
+    weighed: Weighed
+    inputs: Inputs
+    known_tokens: int
+    """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
+    before: Anchor | None
+    """The measured call before this one."""
+    shared_tokens: int
+    """Of the unpruned input: what the measured call before this one had already sent."""
+    anchor: Anchor
+    """To be stored before the body goes out when there are new edits, and completed after the answer."""
+    pressed: bool = False
+    skipped: str = ""
+    need: Need | None = None
+    """A summary that is due: now (this body is what goes out without it) or in the background."""
+    asked_usage: bool = False
+    """We asked for usage and the client did not: hide it."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the body differs from the client's in more than the wish for usage."""
+        return bool(self.sent_plan.edits)
+
+    @property
+    def summarised(self) -> bool:
+        """Whether a summary stands in the body."""
+        return any(isinstance(edit, Summarise) for edit in self.sent_plan.edits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A request under a plan, on the way to Ready."""
+
+    received: Received
+    memory: Memory
+    weighed: Weighed
+    scale: Scale
+    policy: Policy
+    learned: Learned
+    plan: Plan
+    tokens: list[int]
+    """Of each message as it goes out under the plan."""
+    inputs: Inputs
+    context: ContextSize
+
+    def under(self, plan: Plan) -> "Draft":
+        """The same request under another plan, predicted anew."""
+        return draft_of(self.received, self.memory, self.weighed, self.scale, self.policy, self.learned, plan)
+
+    def with_edits(self, edits: tuple[Edit, ...]) -> "Draft":
+        """The same request with these edits behind the others."""
+        return self.under(self.plan.with_edits(edits)) if edits else self
+
+
+def draft_of(
+    received: Received,
+    memory: Memory,
+    weighed: Weighed,
+    scale: Scale,
+    policy: Policy,
+    learned: Learned,
+    plan: Plan,
+) -> Draft:
+    """The request under the plan, predicted."""
+    tokens = standing_tokens(weighed, plan)
+    inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
+    reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
+    return Draft(
+        received=received,
+        memory=memory,
+        weighed=weighed,
+        scale=scale,
+        policy=policy,
+        learned=learned,
+        plan=plan,
+        tokens=tokens,
+        inputs=inputs,
+        context=context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve),
+    )
+
+
+def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed: bool) -> Ready:
+    """The draft, written."""
+    received, policy, memory = draft.received, draft.policy, draft.memory
+    sends = policy.mode == "prune"
+    sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
+    splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
+    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, splices)
+    removed = max(0, sum(weight.total for weight in draft.weighed.weights) - sum(sent.tokens))
+    inherited = set(memory.plan.edits)
+    return Ready(
+        received=received,
+        body=applied.body,
+        plan=draft.plan,
+        sent_plan=Plan(applied.standing),
+        new_edits=tuple(edit for edit in draft.plan.edits if edit not in inherited),
+        context=sent.context,
+        removed_tokens=removed,
+        weighed=draft.weighed,
+        inputs=sent.inputs,
+        before=memory.measured,
+        shared_tokens=_shared(memory),
+        known_tokens=sent.context.total - sent.context.new if sent.context.basis == "anchored" else 0,
+        anchor=_anchor(sent, plan=draft.plan, now=now, sent=sends, removed=removed, pressed=pressed),
+        pressed=pressed,
+        skipped=skipped,
+        asked_usage=bool(splices),
+    )
+
+
+def _anchor(draft: Draft, *, plan: Plan, now: float, sent: bool, removed: int, pressed: bool) -> Anchor:
+    """The anchor of this call, still without usage."""
+    received, memory = draft.received, draft.memory
+    conversation, line = received.conversation, memory.line
+    key = received.keys[-1] if received.keys else b""
+    is_retry = memory.line_at == len(received.keys) - 1
+    return Anchor(
+        key=key,
+        session=line.session if line else session_id(key),
+        turn=(line.turn if is_retry else line.turn + 1) if line else 1,
+        at=now,
+        upstream="",
+        model=conversation.model,
+        plan_id=plan.plan_id(),
+        sent=sent,
+        system_tokens=draft.weighed.system,
+        tools_tokens=draft.weighed.tools,
+        estimated=draft.context.total,
+        server_edits=conversation.server_edits,
+        removed_tokens=removed,
+        refused=bool(line and line.refused),
+        pressed=pressed,
+        warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
+    )
+
+
+def _shared(memory: Memory) -> int:
+    """The unpruned length of the request before this one: all of it is this one's prefix."""
+    anchor = memory.measured
+    return (anchor.usage.input_tokens or 0) + anchor.removed_tokens if anchor and anchor.usage else 0
+
+
+def session_id(key: bytes) -> str:
+    """The public name of a conversation, from its first call's key: the same on every replica and for every retry."""
+    return blake2b(key, digest_size=8, person=b"session").hexdigest()
