@@ -24,6 +24,12 @@ class Weighed:
     tools: int
     index: dict[bytes, int]
     """Prefix key → index of its message."""
+    result_overhead: int
+    """What the wire format adds around a result's content; it stays when the content is replaced."""
+
+    def contents(self, index: int) -> tuple[int, ...]:
+        """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
+        return tuple([max(0, tokens - self.result_overhead) for tokens in self.weights[index].parts])
 
 
 def weigh(received: Received, scale: Scale) -> Weighed:
@@ -34,6 +40,7 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
         index={key: number for number, key in enumerate(received.keys)},
+        result_overhead=scale.overheads.result,
     )
 
 
@@ -51,7 +58,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     for (at, part), replaced in _newest(edits).items():
         number = index[at]
         if number not in hidden:
-            tokens[number] += replaced.tokens_after - _part_tokens(weighed.weights[number], part)
+            contents = weighed.contents(number)
+            tokens[number] += replaced.tokens_after - (contents[part] if part < len(contents) else 0)
     for number in hidden:
         tokens[number] = 0
     for summary in _widest(summaries, index):
@@ -67,6 +75,24 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
             case _:
                 pass
     return tokens
+
+
+def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
+    """Tokens of the reasoning that goes out under the plan."""
+    index = weighed.index
+    tokens = [weight.reasoning for weight in weighed.weights]
+    for edit in plan.edits:
+        match edit:
+            case StripReasoning() if edit.at in index:
+                tokens[index[edit.at]] = 0
+            case RestoreReasoning() if edit.at in index:
+                tokens[index[edit.at]] += edit.tokens_after
+            case Summarise() if edit.first in index and edit.last in index:
+                for number in range(index[edit.first], index[edit.last] + 1):
+                    tokens[number] = 0
+            case _:
+                pass
+    return sum(tokens)
 
 
 def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
@@ -85,10 +111,6 @@ def _widest(summaries: Sequence[Summarise], index: dict[bytes, int]) -> list[Sum
         )
 
     return [edit for edit in summaries if not inside(edit)]
-
-
-def _part_tokens(weight: Weight, part: int) -> int:
-    return weight.parts[part] if part < len(weight.parts) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +140,7 @@ def formula_inputs(
     messages = received.conversation.messages
     anchor = memory.measured
     if anchor is None or anchor.usage is None or compacted_since(plan, memory):
-        return _first_inputs(messages, weighed, now, scale, learned)
+        return _first_inputs(messages, weighed, plan, now, scale, learned)
     usage = anchor.usage
     start = reply_end(messages, memory.measured_at)
     run = range(memory.measured_at + 1, start)
@@ -157,14 +179,15 @@ def formula_inputs(
         system=_scaled(weighed.system, learned),
         tools=_scaled(weighed.tools, learned),
         new=predict(learned, growth).tokens,
-        reasoning=_reasoning(weighed),
+        reasoning=standing_reasoning(weighed, plan),
+        reasoning_raw=_reasoning(weighed),
         unmeasured=reply is None and len(run) > 0,
     )
     return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
 
 
 def _first_inputs(
-    messages: Sequence[Message], weighed: Weighed, now: Sequence[int], scale: Scale, learned: Learned
+    messages: Sequence[Message], weighed: Weighed, plan: Plan, now: Sequence[int], scale: Scale, learned: Learned
 ) -> Inputs:
     """A pure estimate of everything, corrected by what first calls have taught."""
     fixed = weighed.system + weighed.tools + scale.overheads.request
@@ -174,7 +197,8 @@ def _first_inputs(
         system=weighed.system,
         tools=weighed.tools,
         new=predicted - fixed,
-        reasoning=_reasoning(weighed),
+        reasoning=standing_reasoning(weighed, plan),
+        reasoning_raw=_reasoning(weighed),
         priming=scale.overheads.request,
     )
     return Inputs(present=present, last=None, growth=growth, has_media=_has_media(messages))
@@ -228,8 +252,10 @@ def _returned(run: Sequence[Message], anchor: Anchor) -> float | None:
 def _carries_reasoning(received: Received, run: range, plan: Plan) -> bool:
     """Whether the body, as it goes out, holds reasoning in any of these messages."""
     stripped = {edit.at for edit in plan.edits if isinstance(edit, StripReasoning)}
+    restored = {edit.at for edit in plan.edits if isinstance(edit, RestoreReasoning) and edit.tokens_after}
     messages = received.conversation.messages
     return any(
-        received.keys[number] not in stripped and any(isinstance(part, Reasoning) for part in messages[number].parts)
+        received.keys[number] not in stripped
+        and (received.keys[number] in restored or any(isinstance(part, Reasoning) for part in messages[number].parts))
         for number in run
     )

@@ -54,7 +54,8 @@ def prepare(
             draft = draft.under(_absorbed(draft.plan, summary, weighed))
         draft, skipped, pressed = _pruned(draft, now)
     ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
-    if not blocked and summary is None:
+    # While only observing, a summary would be paid for and never be sent.
+    if not blocked and summary is None and policy.mode == "prune":
         need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
         return ready if need is None else replace(ready, need=need)
     return ready
@@ -91,7 +92,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         keys=draft.received.keys,
         seen=seen,
         count=draft.scale.weigh_text,
-        parts_tokens=lambda index: draft.weighed.weights[index].parts,
+        parts_tokens=draft.weighed.contents,
         message_tokens=draft.tokens,
         total=draft.context.total,
         plan=draft.plan,

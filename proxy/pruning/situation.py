@@ -28,7 +28,7 @@ class Situation:
     count: Callable[[str], int]
     """Estimated tokens of a text."""
     parts_tokens: Callable[[int], Sequence[int]]
-    """Estimated tokens of each part of message i, as the client sent it."""
+    """Estimated tokens of each part of message i, as the client sent it; of results the content alone."""
     message_tokens: Sequence[int]
     """Estimated tokens of each message as it would go out with the inherited plan; 0 for what a summary replaced."""
     total: int
