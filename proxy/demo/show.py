@@ -140,8 +140,9 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
         f"edits: {edits or 'none'}; answers lost or changed: {result.refused_pruned + result.different_answers}"
     )
     for row in rows:
+        more = f" (and {len(row.decisions) - 1} more)" if len(row.decisions) > 1 else ""
         for line in row.decisions[:1]:
-            console.print(f"  turn {row.turn}: {len(row.decisions)} edits, first: {line}", soft_wrap=True)
+            console.print(f"  turn {row.turn}: {line}{more}", soft_wrap=True)
     if result.refused_direct:
         console.print(f"{result.refused_direct} turns were over the window without the proxy and are not in its bill.")
     console.print(verdict(result), style="bold")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxy.demo.provider.asked import Answer, Asked, Call
+from proxy.demo.provider.extractive import asks_for_summary, summary
 
 Answers = Callable[[Asked, Mapping[str, str]], Answer]
 """From the request and its headers (lower-case names) to the answer."""
@@ -14,7 +15,8 @@ class Recording:
     """The answers of one recorded session (chat messages): turn k gives its k-th assistant message.
 
     The turn is the number of assistant messages in the request, or the header `x-demo-turn` (from 0) when the history
-    was compacted. A person's text that the session does not know (a summary instruction) goes to `otherwise`.
+    was compacted. A summary is written where one is asked for; any other text of a person that the session does not
+    know goes to `otherwise`.
     """
 
     def __init__(self, messages: Sequence[Mapping[str, Any]], otherwise: Answers | None = None) -> None:
@@ -24,6 +26,8 @@ class Recording:
 
     def __call__(self, asked: Asked, headers: Mapping[str, str]) -> Answer:
         """The answer of this request's turn."""
+        if asks_for_summary(asked):
+            return summary(asked, headers)
         turn = int(headers.get("x-demo-turn", asked.assistants))
         foreign = asked.last_is_user and asked.last_text not in self._said
         if foreign or turn >= len(self._answers):
