@@ -2,10 +2,12 @@
 
 from proxy.conversation.edit import Edit, Replace, ResultEdit
 from proxy.pruning.policy import ArrivePolicy
+from proxy.pruning.reading import offers_editing, reads_file
 from proxy.pruning.situation import Situation
 from proxy.pruning.standing import Standing, first_open, standing_results
 from proxy.pruning.strategies.ansi import ansi
 from proxy.pruning.strategies.cap import cap
+from proxy.pruning.strategies.collapse import collapse
 from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats, whole_results
 
 _WORTH_TOKENS = 30
@@ -57,6 +59,10 @@ def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, poli
         text, kind = repeat.text, "repeat"
     if policy.ansi:
         text = ansi(text)
+    if policy.collapse and not repeat and not (offers_editing(situation.tools) and reads_file(standing.call)):
+        collapsed = collapse(text)
+        if collapsed is not text:
+            text, kind = collapsed, "collapse"
     tokens = standing.tokens if text is standing.result.text else situation.count(text)
     if policy.cap_share and situation.usable:
         capped = cap(text, tokens, int(policy.cap_share * situation.usable), situation.count)
@@ -82,5 +88,6 @@ def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, poli
 _REASONS: dict[ResultEdit, str] = {
     "repeat": "stands in an earlier result",
     "ansi": "terminal control codes",
+    "collapse": "routine output",
     "cap": "fills too much of the window",
 }

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from proxy.conversation.model import ToolResult
 from proxy.pruning.identifiers import identifiers
 
-NOTE_TOKENS = 40
+NOTE_TOKENS = 26
 """About what the note takes, for decisions made before it is written."""
 
-ROOM_FLOOR_TOKENS = 40
+ROOM_FLOOR_TOKENS = 30
 """Room for identifiers that even a small result gets: small results are dense with them."""
 
 _LARGEST_SHARE = 0.5
@@ -27,8 +27,8 @@ def room_for(tokens: int, share: float) -> int:
 def note(result: ToolResult, tool: str, offered: Sequence[str]) -> str:
     """One line, under 200 characters for tool names of usual length."""
     size = f"{len(result.text):,} characters" + (f", {len(result.media)} media" if result.media else "")
-    again = f"call {tool} again to see it" if tool in offered else "it can be fetched again"
-    return f"[Older output removed to save context: {size}. The original is intact; {again}.]"
+    again = f"Original intact: call {tool} again to see it." if tool in offered else "The original is intact."
+    return f"[Older output removed ({size}). {again}]"
 
 
 def placeholder(

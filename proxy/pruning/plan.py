@@ -49,6 +49,13 @@ def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
     return situation.total + situation.reserve > share * situation.window
 
 
+def _is_urgent(situation: Situation, policy: PrunePolicy) -> bool:
+    """Whether `priced` must act whatever it costs: half of what was left of the window at `engage` is gone."""
+    if situation.window is None:
+        return False
+    return situation.total + situation.reserve > (1 + policy.engage) / 2 * situation.window
+
+
 def _protection(situation: Situation, policy: PrunePolicy) -> Callable[[Standing], float]:
     """For a result the tokens of results that must stand behind it before it may go.
 
@@ -75,7 +82,7 @@ def _chosen(
     if policy.policy == "priced":
         worth_it = [(standing, left) for standing in free if (left := _left(standing, policy)) < standing.tokens / 2]
         batch = best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
-        if batch.chosen or not pressed:
+        if batch.chosen or not (pressed and _is_urgent(situation, policy)):
             return batch.chosen, batch.skipped
     if sum(standing.tokens for standing in free) <= minimum:
         return (), "batch_below_minimum"

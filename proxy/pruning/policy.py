@@ -54,3 +54,21 @@ class PrunePolicy:
     """... and at which it ends."""
     keep_share: float = 0.15
     """Share of a result's tokens that its placeholder may spend on identifiers; `always` spends none."""
+
+
+PRESETS = {
+    "gentle": (
+        ArrivePolicy(),
+        PrunePolicy(protect_tokens=4_000, minimum_tokens=500, keep_share=0.12),
+    ),
+    "bold": (
+        ArrivePolicy(collapse=True),
+        PrunePolicy(protect_tokens=2_000, minimum_tokens=250, keep_share=0.05),
+    ),
+}
+"""Profile → what it sets for policy `priced`. The price formula decides when; these say how much is kept.
+
+Measured by tests/bench/economics.py. `protect_tokens` is for what an editing tool may have to match; other results get a
+quarter. A small `minimum_tokens` is no license for many cache breaks: the formula takes a small batch only at the end of
+the cached part, where there is nothing behind it to be written anew.
+"""

@@ -36,15 +36,15 @@ def _is_identifier(word: str) -> bool:
     )
 
 
-def texts_of(message: Message) -> list[str]:
-    """All text of a message that a model reads or writes."""
+def texts_of(message: Message) -> list[tuple[int, str]]:
+    """All text of a message that a model reads or writes, with the index of its part."""
     found = []
-    for part in message.parts:
+    for index, part in enumerate(message.parts):
         match part:
             case Text() | ToolResult():
-                found.append(part.text)
+                found.append((index, part.text))
             case ToolCall():
-                found.append(_unescaped(part.arguments))
+                found.append((index, _unescaped(part.arguments)))
     return found
 
 
@@ -54,25 +54,40 @@ def _unescaped(arguments: str) -> str:
     return arguments.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
 
 
+@lru_cache(maxsize=20_000)
+def lines(text: str) -> frozenset[str]:
+    """The lines of a text that say something, without indentation."""
+    return frozenset(line for raw in text.split("\n") if len(line := raw.strip()) >= 15 and any(map(str.isalnum, line)))
+
+
 class Sight:
     """What has been said so far, and what of it is still in sight."""
 
     def __init__(self) -> None:
         self.said: set[str] = set()
+        self.said_lines: set[str] = set()
         self._words: Counter[str] = Counter()
+        self._lines: Counter[str] = Counter()
         self._texts: dict[object, str] = {}
 
     def show(self, place: object, text: str, *, is_new: bool = True) -> None:
         """`text` stands at `place` from now on, instead of what stood there."""
         if before := self._texts.get(place):
             self._words.subtract(quotable(before))
+            self._lines.subtract(lines(before))
         self._texts[place] = text
         self._words.update(quotable(text))
+        self._lines.update(lines(text))
         if is_new:
             self.said |= quotable(text)
+            self.said_lines |= lines(text)
 
     def lost(self, texts: list[str]) -> tuple[int, int]:
         """How many identifiers these texts quote from what was said, and how many of them stand nowhere any more."""
         quoted = {word for text in texts for word in quotable(text)} & self.said
         missing = [word for word in quoted if self._words[word] <= 0]
         return len(quoted), sum(not any(word in text for text in self._texts.values()) for word in missing)
+
+    def loses_a_line(self, texts: list[str]) -> bool:
+        """Whether these texts quote a whole line, word for word, that stands nowhere any more."""
+        return any(self._lines[line] <= 0 for text in texts for line in lines(text) & self.said_lines)

@@ -4,10 +4,12 @@ The cache holds the last request: what the next one shares with it from the fron
 are multiples of plain input; output is the same whatever we do and is left out.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
+from proxy.conversation.model import after_last_assistant
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
@@ -15,6 +17,7 @@ from proxy.pruning.situation import Prices, Situation
 from tests.bench.quoting import Sight, texts_of
 from tests.bench.sessions import Session
 
+PLAIN = Prices(read=1.0, write=1.0)
 RESERVE = 16_000
 
 
@@ -31,13 +34,12 @@ class Outcome:
     cached: int = 0
     breaks: int = 0
     overflows: int = 0
-    overflows_direct: int = 0
     quoted: int = 0
     lost: int = 0
     regrets: int = 0
-    edits: dict[str, int] = field(default_factory=dict)
-    skipped: dict[str, int] = field(default_factory=dict)
-    largest: int = 0
+    line_regrets: int = 0
+    edits: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
 
     @property
     def saved(self) -> float:
@@ -55,82 +57,92 @@ def run(
     count: Callable[[str], int],
 ) -> Outcome:
     """What this policy would have sent, paid and hidden."""
-    outcome = Outcome(session=session)
-    sight = Sight()
-    sight.show("system", session.system_text)
-    tokens = list(session.message_tokens)
-    plan: Plan = EMPTY_PLAN
-    ratio = prices or Prices(read=1.0, write=1.0)
-    shown = sent_before = 0
-    pressed = False
-    place = {key: index for index, key in enumerate(session.keys)}
+    line = _Line(session, prices, window, count)
     for turn, end in enumerate(session.answers, start=1):
-        for index, message in enumerate(session.messages[shown:end], start=shown):
-            for part, text in enumerate(texts_of(message)):
-                sight.show((index, part), text)
-        edited: list[int] = []
+        line.say(end)
+        changed = line.apply(arrive(line.situation(end, turn), arriving))
+        decision = prune(line.situation(end, turn), pruning)
+        changed = min(changed, line.apply(decision.edits))
+        line.pressed = decision.pressed
+        line.outcome.skipped.update([decision.skipped] if decision.skipped else [])
+        line.charge(end, changed)
+        line.answer(end)
+    return line.outcome
 
-        def apply(edits, edited=edited):
-            for edit in edits:
-                index = place[edit.at]
-                sight.show((index, edit.part), edit.text, is_new=False)
-                tokens[index] -= edit.tokens_before - edit.tokens_after
-                edited.append(index)
-                outcome.edits[edit.kind] = outcome.edits.get(edit.kind, 0) + 1
 
-        def situation(end=end, turn=turn):
-            return Situation(
-                messages=session.messages[:end],
-                keys=session.keys[:end],
-                seen=_seen(session, end),
-                count=count,
-                parts_tokens=session.parts_tokens.__getitem__,
-                message_tokens=tokens[:end],
-                total=session.head_tokens + sum(tokens[:end]),
-                plan=plan,
-                window=window,
-                reserve=RESERVE,
-                prices=prices,
-                pressed=pressed,
-                expected_turns=expected_turns((), turn),
-                tools=session.tools,
-            )
+class _Line:
+    """The conversation as it has gone out so far."""
 
-        new = arrive(situation(), arriving)
-        plan = plan.with_edits(new)
-        apply(new)
-        decision = prune(situation(), pruning)
-        plan = plan.with_edits(decision.edits)
-        apply(decision.edits)
-        pressed = decision.pressed
-        if decision.skipped:
-            outcome.skipped[decision.skipped] = outcome.skipped.get(decision.skipped, 0) + 1
+    def __init__(self, session: Session, prices: Prices | None, window: int, count: Callable[[str], int]) -> None:
+        self.session, self.prices, self.window, self.count = session, prices, window, count
+        self.outcome = Outcome(session=session)
+        self.plan: Plan = EMPTY_PLAN
+        self.tokens = list(session.message_tokens)
+        self.pressed = False
+        self._before = 0
+        self._place = {key: index for index, key in enumerate(session.keys)}
+        self._sight = Sight()
+        self._sight.show("system", session.system_text)
 
-        total = session.head_tokens + sum(tokens[:end])
-        direct = session.head_tokens + sum(session.message_tokens[:end])
-        same = min([sent_before, *edited])
-        cached = session.head_tokens + sum(tokens[:same]) if turn > 1 else 0
-        cached_direct = session.head_tokens + sum(session.message_tokens[:sent_before]) if turn > 1 else 0
+    def say(self, end: int) -> None:
+        for index, message in enumerate(self.session.messages[self._before : end], start=self._before):
+            for part, text in texts_of(message):
+                self._sight.show((index, part), text)
+
+    def situation(self, end: int, turn: int) -> Situation:
+        session = self.session
+        tokens = self.tokens[:end]
+        return Situation(
+            messages=session.messages[:end],
+            keys=session.keys[:end],
+            seen=after_last_assistant(session.messages[:end]),
+            count=self.count,
+            parts_tokens=session.parts_tokens.__getitem__,
+            message_tokens=tokens,
+            total=session.head_tokens + sum(tokens),
+            plan=self.plan,
+            window=self.window,
+            reserve=RESERVE,
+            prices=self.prices,
+            pressed=self.pressed,
+            expected_turns=expected_turns((), turn),
+            tools=session.tools,
+        )
+
+    def apply(self, edits: Iterable[Edit]) -> int:
+        """The first message that these edits change; far away when there are none."""
+        first = len(self.tokens)
+        self.plan = self.plan.with_edits(tuple(edits))
+        for edit in edits:
+            index = self._place[edit.at]
+            self._sight.show((index, edit.part), edit.text, is_new=False)
+            self.tokens[index] -= edit.tokens_before - edit.tokens_after
+            self.outcome.edits[edit.kind] += 1
+            first = min(first, index)
+        return first
+
+    def charge(self, end: int, changed: int) -> None:
+        head, plain, outcome = self.session.head_tokens, self.session.message_tokens, self.outcome
+        ratio = self.prices or PLAIN
+        kept = min(self._before, changed)
+        is_first = self._before == 0
+        total, direct = head + sum(self.tokens[:end]), head + sum(plain[:end])
+        cached = 0 if is_first else head + sum(self.tokens[:kept])
+        cached_direct = 0 if is_first else head + sum(plain[: self._before])
         outcome.turns += 1
         outcome.sent += total
         outcome.sent_direct += direct
         outcome.cached += cached
         outcome.cost += ratio.read * cached + ratio.write * (total - cached)
         outcome.cost_direct += ratio.read * cached_direct + ratio.write * (direct - cached_direct)
-        outcome.breaks += same < sent_before
-        outcome.overflows += total + RESERVE > window
-        outcome.overflows_direct += direct + RESERVE > window
-        outcome.largest = max(outcome.largest, total)
-        quoted, lost = sight.lost(texts_of(session.messages[end]))
-        outcome.quoted += quoted
-        outcome.lost += lost
-        outcome.regrets += lost > 0
-        shown = sent_before = end
-    return outcome
+        outcome.breaks += kept < self._before
+        outcome.overflows += total + RESERVE > self.window
+        self._before = end
 
-
-def _seen(session: Session, end: int) -> int:
-    for index in range(end - 1, -1, -1):
-        if session.messages[index].role == "assistant":
-            return index + 1
-    return 0
+    def answer(self, end: int) -> None:
+        said = [text for _, text in texts_of(self.session.messages[end])]
+        quoted, lost = self._sight.lost(said)
+        self.outcome.quoted += quoted
+        self.outcome.lost += lost
+        self.outcome.regrets += lost > 0
+        self.outcome.line_regrets += self._sight.loses_a_line(said)
