@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from proxy.conversation.model import Conversation
+from proxy.conversation.model import Conversation, Part
 from proxy.conversation.recall import Recall
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED, Usage
@@ -42,6 +42,16 @@ class Splice:
     start: int
     end: int
     text: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropOption:
+    """How a provider is asked to drop signed reasoning whose prefix has changed, instead of refusing the request."""
+
+    splices: tuple[Splice, ...]
+    """Into the client's body."""
+    header: tuple[bytes, bytes]
+    """To be sent with it; added to a list of the client's under the same name."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +96,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider's 4xx means to us, where it means something."""
 
     kind: str
-    """overflow | usage_option (it does not know `stream_options`) | reasoning (missing, altered or foreign)"""
+    """overflow | usage_option (it does not know `stream_options`) | reasoning"""
+    reasoning: str = ""
+    """missing (it must come back) | altered (changed, foreign, or bound to another prefix) | unwanted (not allowed)"""
     window: int | None = None
     """The context window that the text names."""
 
@@ -98,6 +110,8 @@ class Dialect(Protocol):
     """openai_chat | openai_responses | anthropic_messages | gemini"""
     allows_comments: bool
     """Clients of this format take comment lines in a stream (six Gemini clients break on them)."""
+    reasoning_alone: bool
+    """Reasoning is an element of the history of its own, so that leaving it out leaves an element out."""
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request. None: not a body of this format (or broken); it then passes through unread.
@@ -115,7 +129,22 @@ class Dialect(Protocol):
         """
 
     def strip_reasoning(self, message: bytes) -> bytes:
-        """The message without its reasoning; the bytes unchanged where the rest would be empty."""
+        """The message without its reasoning; the bytes unchanged where the rest would be empty.
+
+        Empty bytes where reasoning is an element of its own: the element goes.
+        """
+
+    def restore_reasoning(self, message: bytes, payload: str) -> bytes:
+        """The message with the reasoning that its answer had (a payload of dialects.kept); what it has itself stays.
+
+        Several elements, separated by commas, where reasoning is an element of its own.
+        """
+
+    def restored_parts(self, payload: str) -> tuple[Part, ...]:
+        """What `restore_reasoning` adds with this payload, for counting."""
+
+    def drop_option(self, view: View) -> DropOption | None:
+        """How to have reasoning dropped whose prefix has changed; None where there is no such option."""
 
     def user_message(self, text: str) -> bytes:
         """A whole history element with which a user says `text`."""
@@ -135,8 +164,11 @@ class Dialect(Protocol):
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Splices that make the provider report usage in a stream; empty where there is nothing to ask."""
 
-    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
-        """A fresh reader for one answer. `stream`: server-sent events (or a JSON-array stream), else one JSON text."""
+    def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
+        """A fresh reader for one answer. `stream`: server-sent events (or a JSON-array stream), else one JSON text.
+
+        `keep_reasoning`: each reply carries its reasoning in the form of dialects.kept, for restoring.
+        """
 
     def is_usage_only(self, event_data: bytes) -> bool:
         """Whether a stream event exists only because we asked for usage, so that it may be hidden from the client."""

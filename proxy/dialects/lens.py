@@ -42,7 +42,9 @@ def apply_plan(
     for number, edits in _by_message(standing, index).items():
         if number not in hidden:
             span = view.spans[number]
-            changes.append((span, _written(dialect, view.body[slice(*span)], edits, recall)))
+            written = _written(dialect, view.body[slice(*span)], edits, recall)
+            # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
+            changes.append((span if written else (view.spans[number - 1][1], span[1]), written))
             first = min(first, number)
     for edit in standing:
         if isinstance(edit, Insert) and index[edit.after] not in hidden:
@@ -90,10 +92,13 @@ def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit], recall: Re
     """The message's new bytes; made once per process for the same bytes and the same edits."""
     texts = {edit.part: edit.text for edit in edits if isinstance(edit, Replace)}
     strips = any(isinstance(edit, StripReasoning) for edit in edits)
-    key = message + b"\0" + repr((sorted(texts.items()), strips)).encode("utf-8", "surrogatepass")
+    payloads = [edit.payload for edit in edits if isinstance(edit, RestoreReasoning)]
+    key = message + b"\0" + repr((sorted(texts.items()), strips, payloads)).encode("utf-8", "surrogatepass")
 
     def write(_: bytes) -> bytes:
         written = dialect.replace_results(message, texts) if texts else message
+        for payload in payloads:
+            written = dialect.restore_reasoning(written, payload)
         return dialect.strip_reasoning(written) if strips else written
 
     return recall.get("written " + dialect.name, key, write)

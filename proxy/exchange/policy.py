@@ -5,6 +5,7 @@ from typing import Literal
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.reasoning import LEAVE_REASONING, ReasoningPolicy
 from proxy.pruning.situation import Prices
 
 
@@ -16,6 +17,7 @@ class Policy:
     arrive: ArrivePolicy = ArrivePolicy()
     prune: PrunePolicy = PrunePolicy()
     compact: CompactPolicy = CompactPolicy()
+    reasoning: ReasoningPolicy = LEAVE_REASONING
     window: int | None = None
     """Context window in tokens; None when nobody knows it."""
     max_output: int | None = None

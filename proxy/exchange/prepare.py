@@ -17,11 +17,15 @@ from proxy.exchange.compact import need_of
 from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
+from proxy.exchange.reasoning import restored, stripped
 from proxy.exchange.receive import Memory, Received
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.situation import Situation
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
+
+_STILL_DUE = ("", "held_out", "utility")
+"""Where what a provider demands is put in again although nothing else is decided."""
 
 __all__ = ["Ready", "as_it_came", "prepare", "session_id"]
 
@@ -48,8 +52,10 @@ def prepare(
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
+    if blocked in _STILL_DUE:
+        draft = restored(draft)
     if not blocked:
-        draft = _arrived(draft)
+        draft = _arrived(stripped(draft))
         if summary is not None:
             draft = draft.under(_absorbed(draft.plan, summary, weighed))
         draft, skipped, pressed = _pruned(draft, now)

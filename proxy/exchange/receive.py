@@ -52,6 +52,8 @@ class Memory:
     measured_at: int = -1
     measured_plan: Plan = EMPTY_PLAN
     """The plan that stood in the measured call's body; empty when only observed."""
+    answered: tuple[tuple[int, Anchor], ...] = ()
+    """Earlier calls whose answers' reasoning is kept: index of the last message that each had sent, and its anchor."""
 
 
 NO_MEMORY = Memory()
@@ -115,5 +117,10 @@ def memory_of(
         measured_at=received.candidates[measured] if measured >= 0 else -1,
         measured_plan=(
             plans.get(measured_anchor.plan_id, EMPTY_PLAN) if measured_anchor and measured_anchor.sent else EMPTY_PLAN
+        ),
+        answered=tuple(
+            (at, anchor)
+            for at, anchor in zip(received.candidates, anchors, strict=False)
+            if at >= 0 and anchor is not None and any(reply.reasoning for reply in anchor.replies)
         ),
     )

@@ -19,6 +19,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """This choice's part of the visible output, 0–1, by length."""
     calls: int = 0
     """Number of tool calls."""
+    reasoning: str = ""
+    """Its reasoning and signatures in the dialect's own JSON (dialects.kept), where they may have to be restored."""
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +144,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     corrections: int = 0
     """... and what edits, system text and tools changed since; signed."""
     reasoning_tokens: int = 0
-    """Estimate of the reasoning in the request, part of its messages."""
+    """Estimate of the reasoning in the request as it went out, part of its messages."""
+    reasoning_raw: int = 0
+    """Estimate of the reasoning that the client sent, before any edit."""
+    dropped_reasoning: int = 0
+    """Reasoning blocks that the provider says it dropped, since what stood before them had changed."""
     warning: str = ""
     """Why a row is not what was estimated; empty normally."""
     largest: tuple[Item, ...] = ()

@@ -9,6 +9,8 @@ from proxy.compaction.policy import CompactPolicy
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import CacheHabit, Price, PriceOverrides, habit_for, price_for
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.reasoning import ReasoningPolicy
+from proxy.pruning.reasoning_rules import reasoning_rule
 from proxy.pruning.situation import Prices
 from proxy.server.tokenizers import is_known_tokenizer
 from proxy.settings.values import Mode, Settings
@@ -59,6 +61,11 @@ class Policies:
                 }
             ),
             compact=CompactPolicy(**msgspec.structs.asdict(settings.compact)),
+            reasoning=ReasoningPolicy(
+                strip=settings.reasoning.strip,
+                restore=settings.reasoning.restore,
+                rule=reasoning_rule(model, upstream=upstream, must_pass_back=chosen.must_pass_back_reasoning),
+            ),
             doubt=0.0 if is_known_tokenizer(model) else _DOUBT,
             window=chosen.window or learned_window or limits.window,
             max_output=limits.max_output,

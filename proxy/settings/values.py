@@ -192,8 +192,8 @@ class Reasoning(Section, frozen=True, kw_only=True):
 
     strip: Literal["none", "all_but_last", "all"] = "none"
     """Which turns' reasoning goes; never where the provider forbids it."""
-    restore: bool = False
-    """Put reasoning that the client dropped in again, where the provider demands it."""
+    restore: Literal["demanded"] | bool = "demanded"
+    """Put reasoning that the client dropped in again: where the provider refuses otherwise, wherever it is known, or never."""
 
 
 class Settings(Section, frozen=True, kw_only=True):

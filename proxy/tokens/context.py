@@ -53,7 +53,9 @@ class Present:
     new: int
     """With an anchor: all messages behind its reply. Without: all messages, as they are sent."""
     reasoning: int = 0
-    """Reasoning that the body carries, for the display; part of the messages."""
+    """Reasoning that the body carries as it goes out, for the display; part of the messages."""
+    reasoning_raw: int = 0
+    """Reasoning that the client sent, before any edit."""
     priming: int = 0
     """What the wire format adds once a request; part of an anchor's input, so only the pure estimate adds it."""
     unmeasured: bool = False
@@ -82,6 +84,8 @@ class ContextSize:
     reserve: int
     max_input: int | None = None
     """A limit of the input alone, where the provider has one."""
+    reasoning_raw: int = 0
+    """What the client sent of it; edits make the difference to `reasoning`."""
 
     @property
     def usable(self) -> int | None:
@@ -148,6 +152,7 @@ def context_size(
         window=window,
         reserve=reserve,
         max_input=max_input,
+        reasoning_raw=present.reasoning_raw,
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
-from proxy.dialects.anthropic_messages import rewrite, summary
+from proxy.dialects.anthropic_messages import reasoning, rewrite, summary
 from proxy.dialects.anthropic_messages.stream import MessagesAnswer, MessagesStream
 from proxy.dialects.anthropic_messages.view import view_body
-from proxy.dialects.base import Reader, Refusal, Splice, View
+from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
 from proxy.dialects.refusals import refusal_of
 from proxy.wire.body import dumps
 
@@ -19,6 +20,7 @@ class AnthropicMessages:
 
     name = "anthropic_messages"
     allows_comments = True
+    reasoning_alone = False
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request; a count has no `max_tokens` and does not stream."""
@@ -35,6 +37,18 @@ class AnthropicMessages:
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take `thinking` and `redacted_thinking` blocks out."""
         return rewrite.strip_reasoning(message)
+
+    def restore_reasoning(self, message: bytes, payload: str) -> bytes:
+        """Put thinking blocks in at their old places."""
+        return reasoning.restore(message, payload)
+
+    def restored_parts(self, payload: str) -> tuple[Part, ...]:
+        """The reasoning in the payload."""
+        return reasoning.restored_parts(payload)
+
+    def drop_option(self, view: View) -> DropOption | None:
+        """`thinking.block_binding.prefix_mismatch_behavior`, where the request has a `thinking` to put it into."""
+        return rewrite.drop_option(view)
 
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","content":text}`."""
@@ -56,9 +70,10 @@ class AnthropicMessages:
         """Nothing to ask: usage is always reported."""
         return ()
 
-    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+    def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads events, or a `message`, or a count."""
-        return MessagesStream(keep_text=keep_text) if stream else MessagesAnswer(keep_text=keep_text)
+        kind = MessagesStream if stream else MessagesAnswer
+        return kind(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def is_usage_only(self, event_data: bytes) -> bool:
         """Never: no event exists because of us."""

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects.anthropic_messages.view import REASONING_TYPES
+from proxy.dialects.base import DropOption, Splice, View
 from proxy.dialects.fields import mapping
-from proxy.wire.body import Span, array_spans, dumps, loads, object_spans, splice, without_elements
+from proxy.wire.body import Span, array_spans, dumps, loads, object_spans, splice, with_keys, without_elements
+
+_DROP_BETA = (b"anthropic-beta", b"thinking-binding-controls-2026-08-01")
 
 
 def replace_results(message: bytes, texts: Mapping[int, str]) -> bytes:
@@ -43,6 +46,21 @@ def strip_reasoning(message: bytes) -> bytes:
     if not doomed or all(block.get("type") == "text" and not str(block.get("text") or "").strip() for block in kept):
         return message
     return without_elements(message, object_spans(message)["content"][0], spans, doomed)
+
+
+def drop_option(view: View) -> DropOption | None:
+    """The documented way to have blocks dropped that are bound to another prefix; None without a `thinking` object.
+
+    Anthropic docs, "Prefix checks on thinking blocks" (2026-08): the option counts for one request, so it stands in
+    every later one, too. A wish of the client's own stays.
+    """
+    start, end = view.fields.get("thinking", (0, 0))
+    thinking = mapping(loads(view.body[start:end])) if end else {}
+    if thinking.get("type") not in ("adaptive", "enabled"):
+        return None
+    wish = {**mapping(thinking.get("block_binding")), "prefix_mismatch_behavior": "drop_block"}
+    text = with_keys(view.body[start:end], {"block_binding": dumps(wish)})
+    return DropOption(splices=(Splice(start=start, end=end, text=text),), header=_DROP_BETA)
 
 
 def _blocks(message: bytes) -> list[Span]:

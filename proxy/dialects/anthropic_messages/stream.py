@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
+from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
 from proxy.dialects.anthropic_messages.usage import compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
@@ -15,7 +16,7 @@ from proxy.wire.sse import EventSplitter
 class _Answer:
     """What the events, or the one message, have said so far."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool) -> None:
         self.done = False
         self._usage: Mapping[str, Any] = {}
         self._error: Mapping[str, Any] | None = None
@@ -26,15 +27,16 @@ class _Answer:
         self._server_edited = False
         self._dropped = 0
         self._text: list[str] | None = [] if keep_text else None
+        self._kept = KeptReasoning() if keep_reasoning else None
 
     def take(self, piece: Any) -> None:
         """An event's data, a whole `message`, a count (`{"input_tokens": n}`) or an error in place of them."""
         event = mapping(piece)
         match event.get("type"):
             case "content_block_delta":
-                self._delta(mapping(event.get("delta")))
+                self._delta(event.get("index"), mapping(event.get("delta")))
             case "content_block_start":
-                self._block(mapping(event.get("content_block")))
+                self._block(event.get("index"), mapping(event.get("content_block")))
             case "message_start":
                 self._message(mapping(event.get("message")))
             case "message_delta":
@@ -52,13 +54,15 @@ class _Answer:
                 self._facts(event, event)
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        for block in objects(message.get("content")):
-            self._block(block)
+        for index, block in enumerate(objects(message.get("content"))):
+            self._block(index, block)
         self._facts(message, message.get("usage"))
         self._finish = str(message.get("stop_reason") or self._finish)
 
-    def _block(self, block: Mapping[str, Any]) -> None:
+    def _block(self, index: object, block: Mapping[str, Any]) -> None:
         """A block as it begins, or whole."""
+        if self._kept is not None:
+            self._kept.block(index, block)
         kind = block.get("type")
         if kind == "text":
             self._say(block.get("text"))
@@ -70,7 +74,9 @@ class _Answer:
         elif kind == "compaction":
             self._server_edited = True
 
-    def _delta(self, delta: Mapping[str, Any]) -> None:
+    def _delta(self, index: object, delta: Mapping[str, Any]) -> None:
+        if self._kept is not None:
+            self._kept.delta(index, delta)
         if delta.get("type") == "text_delta":
             self._say(delta.get("text"))
 
@@ -90,6 +96,10 @@ class _Answer:
             # The list is repeated, not continued.
             changes = objects(event["input_transformations"])
             self._dropped = sum(change.get("type") == "thinking_dropped" for change in changes)
+
+    def _reply(self) -> Reply:
+        kept = self._kept.packed() if self._kept is not None else ""
+        return Reply(fingerprint=self._print.digest(), calls=self._calls, reasoning=kept)
 
     def _fail(self, error: object) -> None:
         self._error = error if isinstance(error, dict) else {"message": str(error)}
@@ -112,7 +122,7 @@ class _Answer:
             error_type=str(error.get("type") or code or "error") if self._error is not None else "",
             error_code=code if isinstance(code, int | str) else None,
             error_text=str(error.get("message") or ""),
-            replies=(Reply(fingerprint=self._print.digest(), calls=self._calls),) if answered else (),
+            replies=(self._reply(),) if answered else (),
             tool_calls=self._calls,
             server_edited=self._server_edited,
             dropped_reasoning=self._dropped,
@@ -125,9 +135,9 @@ class _Answer:
 class MessagesStream:
     """Reads `text/event-stream`; each event's type stands in its data, too."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._events = EventSplitter()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
@@ -146,9 +156,9 @@ class MessagesStream:
 class MessagesAnswer:
     """Reads one JSON text."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._body = WholeAnswer()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
-from proxy.dialects.base import Reader, Refusal, Splice, View
-from proxy.dialects.gemini import summary
+from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
+from proxy.dialects.gemini import reasoning, summary
 from proxy.dialects.gemini.rewrite import replace_responses, strip_thoughts
 from proxy.dialects.gemini.stream import GeminiReader
 from proxy.dialects.gemini.view import NAME, view_body
@@ -32,6 +33,7 @@ class Gemini:
 
     name = NAME
     allows_comments = False
+    reasoning_alone = False
 
     def is_count(self, path: str) -> bool:
         """`:countTokens` takes the same contents and answers `{"totalTokens": n}`."""
@@ -48,6 +50,18 @@ class Gemini:
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take the `thought` parts out; signatures on other parts stay."""
         return strip_thoughts(message)
+
+    def restore_reasoning(self, message: bytes, payload: str) -> bytes:
+        """Put `thoughtSignature` on calls that lack it."""
+        return reasoning.restore(message, payload)
+
+    def restored_parts(self, payload: str) -> tuple[Part, ...]:
+        """Nothing that has a length: signatures only."""
+        return ()
+
+    def drop_option(self, view: View) -> DropOption | None:
+        """None: signatures are not bound to their prefix."""
+        return None
 
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","parts":[{"text":text}]}`."""
@@ -69,9 +83,9 @@ class Gemini:
         """Nothing: every chunk carries usage."""
         return ()
 
-    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+    def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads one object, server-sent events or a JSON array, whichever comes."""
-        return GeminiReader(keep_text=keep_text)
+        return GeminiReader(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def is_usage_only(self, event_data: bytes) -> bool:
         """Never: we ask for nothing."""

@@ -9,6 +9,7 @@ from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import mapping, objects, parsed
 from proxy.dialects.gemini.contents import parts_of
+from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, usage_of
 from proxy.ledger.records import Reply
 from proxy.wire.elements import ElementSplitter
@@ -33,10 +34,11 @@ _BLOCKED = frozenset(
 class _Candidate:
     """One candidate as it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_reasoning: bool) -> None:
         self.print = ReplyPrint()
         self.finish = ""
         self.calls = 0
+        self.kept = KeptSignatures() if keep_reasoning else None
 
     def take(self, part: Any) -> tuple[str, bool]:
         """A part; returns its visible text, and whether it is anything at all."""
@@ -50,6 +52,8 @@ class _Candidate:
         # Streamed arguments come as calls without a name.
         if isinstance(call, dict) and call.get("name"):
             self.calls += 1
+            if self.kept is not None:
+                self.kept.call(part)
             self.print.call(str(call["name"]))
         return "", True
 
@@ -57,7 +61,8 @@ class _Candidate:
 class _Answer:
     """What all chunks, or the one answer, have said so far."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool) -> None:
+        self._keep_reasoning = keep_reasoning
         self._reported: dict[str, Any] = {}
         self._error: dict[str, Any] | None = None
         self._blocked = ""
@@ -83,7 +88,7 @@ class _Answer:
     def _take_candidate(self, candidate: dict[str, Any]) -> None:
         index = candidate.get("index")
         index = index if isinstance(index, int) else 0
-        known = self._candidates.setdefault(index, _Candidate())
+        known = self._candidates.setdefault(index, _Candidate(keep_reasoning=self._keep_reasoning))
         for part in parts_of(dict(mapping(candidate.get("content")))):
             said, is_content = known.take(part)
             self._has_content = self._has_content or is_content
@@ -115,6 +120,7 @@ class _Answer:
                     fingerprint=candidate.print.digest(),
                     share=candidate.print.visible_chars / visible if visible else 1 / len(candidates),
                     calls=candidate.calls,
+                    reasoning=candidate.kept.packed() if candidate.kept is not None else "",
                 )
                 for candidate in candidates
             ),
@@ -128,8 +134,8 @@ class _Answer:
 class GeminiReader:
     """Reads an answer in any of its three framings."""
 
-    def __init__(self, *, keep_text: bool) -> None:
-        self._answer = _Answer(keep_text=keep_text)
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning)
         self._elements: ElementSplitter | None = None
         self._events: EventSplitter | None = None
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
-from proxy.dialects.base import Reader, Refusal, Splice, View
-from proxy.dialects.openai_chat import rewrite, summary
+from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
+from proxy.dialects.openai_chat import reasoning, rewrite, summary
 from proxy.dialects.openai_chat.stream import ChatAnswer, ChatStream, is_usage_only
 from proxy.dialects.openai_chat.view import view_body
 from proxy.dialects.refusals import refusal_of
@@ -16,6 +17,7 @@ class OpenAIChat:
 
     name = "openai_chat"
     allows_comments = True
+    reasoning_alone = False
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request."""
@@ -32,6 +34,18 @@ class OpenAIChat:
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take `reasoning_content`, `reasoning`, `reasoning_details` and thinking chunks out."""
         return rewrite.strip_reasoning(message)
+
+    def restore_reasoning(self, message: bytes, payload: str) -> bytes:
+        """Put reasoning fields and `extra_content` in that are missing."""
+        return reasoning.restore(message, payload)
+
+    def restored_parts(self, payload: str) -> tuple[Part, ...]:
+        """The reasoning in the payload."""
+        return reasoning.restored_parts(payload)
+
+    def drop_option(self, view: View) -> DropOption | None:
+        """None: nothing is bound to its prefix here."""
+        return None
 
     def user_message(self, text: str) -> bytes:
         """`{"role":"user","content":text}`."""
@@ -53,9 +67,10 @@ class OpenAIChat:
         """Set `stream_options.include_usage`; only legal with `stream: true`."""
         return rewrite.ask_usage(view)
 
-    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+    def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads `chat.completion` and `chat.completion.chunk` objects."""
-        return ChatStream(keep_text=keep_text) if stream else ChatAnswer(keep_text=keep_text)
+        kind = ChatStream if stream else ChatAnswer
+        return kind(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def is_usage_only(self, event_data: bytes) -> bool:
         """A chunk with usage and no choices."""

@@ -6,6 +6,7 @@ from typing import Any
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
+from proxy.dialects.openai_chat.reasoning import KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
 from proxy.ledger.records import Reply
@@ -16,14 +17,17 @@ from proxy.wire.sse import EventSplitter
 class _Choice:
     """One choice as it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_reasoning: bool) -> None:
         self.print = ReplyPrint()
         self.finish = ""
         self.calls = 0
+        self.kept = KeptReasoning() if keep_reasoning else None
         self._last_ids: dict[int, str] = {}
 
     def take(self, delta: Mapping[str, Any]) -> str:
         """A delta or a whole message; returns its visible text."""
+        if self.kept is not None:
+            self.kept.take(delta)
         said = _said(delta.get("content"))
         if isinstance(delta.get("refusal"), str):
             said += delta["refusal"]
@@ -53,8 +57,9 @@ class _Choice:
 class _Answer:
     """What all chunks, or the one completion, have said so far."""
 
-    def __init__(self, *, keep_text: bool, place: str) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool, place: str) -> None:
         self._place = place
+        self._keep_reasoning = keep_reasoning
         self.usage = NOT_REPORTED
         self.error: dict[str, Any] | None = None
         self.done = False
@@ -83,7 +88,7 @@ class _Answer:
         index = index if isinstance(index, int) else 0
         known = self._choices.get(index)
         if known is None:
-            known = self._choices[index] = _Choice()
+            known = self._choices[index] = _Choice(keep_reasoning=self._keep_reasoning)
         # Perplexity fills in both: an empty delta in whole answers, the text so far as message in streams.
         delta = mapping(choice.get(self._place)) or mapping(choice.get("delta")) or mapping(choice.get("message"))
         said = known.take(delta)
@@ -115,7 +120,12 @@ class _Answer:
             error_code=code,
             error_text=str(error.get("message") or ""),
             replies=tuple(
-                Reply(fingerprint=choice.print.digest(), share=share, calls=choice.calls)
+                Reply(
+                    fingerprint=choice.print.digest(),
+                    share=share,
+                    calls=choice.calls,
+                    reasoning=choice.kept.packed() if choice.kept is not None else "",
+                )
                 for choice, share in zip(choices, shares, strict=True)
             ),
             tool_calls=sum(choice.calls for choice in choices),
@@ -128,9 +138,9 @@ class _Answer:
 class ChatStream:
     """Reads `text/event-stream`."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._events = EventSplitter()
-        self._answer = _Answer(keep_text=keep_text, place="delta")
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning, place="delta")
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
@@ -154,9 +164,9 @@ class ChatStream:
 class ChatAnswer:
     """Reads one JSON text."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._body = WholeAnswer()
-        self._answer = _Answer(keep_text=keep_text, place="message")
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning, place="message")
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes."""

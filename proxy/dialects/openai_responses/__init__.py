@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 
+from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
-from proxy.dialects.base import Reader, Refusal, Splice, View
-from proxy.dialects.openai_responses import summary
+from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
+from proxy.dialects.fields import mapping
+from proxy.dialects.openai_responses import reasoning, summary
 from proxy.dialects.openai_responses.rewrite import replace_output
 from proxy.dialects.openai_responses.stream import ResponsesAnswer, ResponsesStream
 from proxy.dialects.openai_responses.view import NAME, view_body
 from proxy.dialects.refusals import refusal_of
-from proxy.wire.body import dumps
+from proxy.wire.body import dumps, loads
 
 
 class OpenAIResponses:
@@ -17,6 +19,7 @@ class OpenAIResponses:
 
     name = NAME
     allows_comments = True
+    reasoning_alone = True
 
     def is_count(self, path: str) -> bool:
         """`…/responses/input_tokens` takes the same body and answers `{"input_tokens": n}`."""
@@ -31,8 +34,20 @@ class OpenAIResponses:
         return replace_output(message, texts[0])
 
     def strip_reasoning(self, message: bytes) -> bytes:
-        """Unchanged: reasoning is an item of its own here, and one without it would be empty."""
-        return message
+        """Nothing of a reasoning item: it is an element of its own, and goes as one."""
+        return b"" if mapping(loads(message)).get("type") == "reasoning" else message
+
+    def restore_reasoning(self, message: bytes, payload: str) -> bytes:
+        """Put encrypted reasoning items in front of the item."""
+        return reasoning.restore(message, payload)
+
+    def restored_parts(self, payload: str) -> tuple[Part, ...]:
+        """The reasoning in the payload."""
+        return reasoning.restored_parts(payload)
+
+    def drop_option(self, view: View) -> DropOption | None:
+        """None: what no longer fits is dropped without being asked."""
+        return None
 
     def user_message(self, text: str) -> bytes:
         """A message item with one `input_text`, the form that every server takes."""
@@ -55,9 +70,10 @@ class OpenAIResponses:
         """Nothing: usage always comes, and `stream_options.include_usage` is refused here."""
         return ()
 
-    def reader(self, *, stream: bool, keep_text: bool = False) -> Reader:
+    def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads response objects and `response.*` events."""
-        return ResponsesStream(keep_text=keep_text) if stream else ResponsesAnswer(keep_text=keep_text)
+        kind = ResponsesStream if stream else ResponsesAnswer
+        return kind(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def is_usage_only(self, event_data: bytes) -> bool:
         """Never: we ask for nothing."""

@@ -11,6 +11,7 @@ from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
 from proxy.dialects.openai_responses.items import COMPACTIONS, call_name
+from proxy.dialects.openai_responses.reasoning import kept_items
 from proxy.dialects.openai_responses.usage import usage_of
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
@@ -59,8 +60,10 @@ class _Reply:
 class _Answer:
     """What all events, or the one response, have said so far."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool) -> None:
         self._keep_text = keep_text
+        self._keep_reasoning = keep_reasoning
+        self._items: list[dict[str, Any]] = []
         self._reply = _Reply(keep_text=keep_text)
         self.usage = NOT_REPORTED
         self.error: dict[str, Any] | None = None
@@ -81,7 +84,10 @@ class _Answer:
             self._reply.say(event.get("delta"))
         elif kind == "response.output_item.done":
             self.has_content = True
-            self._reply.item(dict(mapping(event.get("item"))))
+            item = dict(mapping(event.get("item")))
+            self._reply.item(item)
+            if self._keep_reasoning:
+                self._items.append(item)
         elif kind == "error" or (event.get("error") and "response" not in event):
             self._fail(event)
         elif isinstance(event.get("response"), dict):
@@ -107,6 +113,7 @@ class _Answer:
             self.has_content = True
             self._reply = _Reply(keep_text=self._keep_text)
             self._reply.whole(output)
+            self._items = output
 
     def _fail(self, holder: dict[str, Any]) -> None:
         """Errors come flat, nested, or as a bare text beside a code (xAI)."""
@@ -126,7 +133,8 @@ class _Answer:
         elif self.finish == "content_filter":
             outcome = "blocked"
         reply = self._reply
-        said = Reply(fingerprint=reply.print.digest(), calls=reply.calls)
+        kept = kept_items(self._items) if self._keep_reasoning else ""
+        said = Reply(fingerprint=reply.print.digest(), calls=reply.calls, reasoning=kept)
         return Observation(
             usage=self.usage,
             outcome=outcome,
@@ -147,9 +155,9 @@ class _Answer:
 class ResponsesStream:
     """Reads `text/event-stream`."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._events = EventSplitter()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
@@ -173,9 +181,9 @@ class ResponsesStream:
 class ResponsesAnswer:
     """Reads one JSON text: a response, a count, or an error."""
 
-    def __init__(self, *, keep_text: bool) -> None:
+    def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._body = WholeAnswer()
-        self._answer = _Answer(keep_text=keep_text)
+        self._answer = _Answer(keep_text=keep_text, keep_reasoning=keep_reasoning)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes."""

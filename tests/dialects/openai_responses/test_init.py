@@ -87,10 +87,13 @@ def test_a_user_message_reads_as_one():
     assert (read.role, read.parts[0].text) == ("user", "hi \ud800")
 
 
-def test_reasoning_items_are_left_alone():
+def test_a_reasoning_item_goes_as_an_element_and_nothing_else_does():
     item = b'{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}'
+    call = b'{"type":"function_call","call_id":"c","name":"n","arguments":"{}"}'
 
-    assert DIALECT.strip_reasoning(item) is item
+    assert DIALECT.strip_reasoning(item) == b""
+    assert DIALECT.strip_reasoning(call) is call
+
 
 
 def test_usage_is_never_asked_for():

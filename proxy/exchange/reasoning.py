@@ -1,0 +1,80 @@
+"""Reasoning in a draft: stripped where it was asked for, put in again where the provider demands it.
+
+An answer's reasoning is kept with its anchor (`Reply.reasoning`, in the dialect's own JSON) until the anchor expires.
+"""
+
+from collections.abc import Iterator
+
+from proxy.conversation.edit import RestoreReasoning, StripReasoning
+from proxy.conversation.fingerprint import digest, reply_print
+from proxy.conversation.model import Message
+from proxy.dialects.kept import is_sealed, restorations
+from proxy.exchange.measure import reply_end
+from proxy.exchange.policy import Policy
+from proxy.exchange.ready import Draft
+from proxy.exchange.receive import Received
+from proxy.pruning.reasoning import is_demanded, lacks_reasoning, strip_edits
+
+
+def stripped(draft: Draft) -> Draft:
+    """Without the reasoning that the policy takes out, or that the provider refuses."""
+    conversation = draft.received.conversation
+    return draft.with_edits(
+        strip_edits(
+            conversation.messages,
+            draft.received.keys,
+            lambda index: draft.weighed.weights[index].reasoning,
+            draft.policy.reasoning,
+            model=conversation.model,
+            plan=draft.plan,
+            alone=draft.received.dialect.reasoning_alone,
+        )
+    )
+
+
+def restored(draft: Draft) -> Draft:
+    """With the reasoning that the client lost and the ledger still has."""
+    policy = draft.policy.reasoning
+    if policy.restore is False or policy.rule.refuses:
+        return draft
+    known = {edit.at for edit in draft.plan.edits if isinstance(edit, RestoreReasoning | StripReasoning)}
+    return draft.with_edits(tuple(edit for edit in _restorations(draft) if edit.at not in known))
+
+
+def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:
+    received, memory, policy = draft.received, draft.memory, draft.policy.reasoning
+    messages = received.conversation.messages
+    for at, anchor in memory.answered:
+        run = range(at + 1, reply_end(messages, at))
+        if not lacks_reasoning(messages, run, policy.rule):
+            continue
+        if policy.restore is not True and not is_demanded(messages, run, policy.rule.demands):
+            continue
+        print_ = reply_print(messages[number] for number in run)
+        kept = next((reply.reasoning for reply in anchor.replies if reply.fingerprint == print_), "")
+        # Signed reasoning is bound to everything before it: what went on without it once must go on without it.
+        if not kept or (is_sealed(kept) and at != memory.line_at and not policy.rule.signatures):
+            continue
+        for position, payload in restorations(kept):
+            yield RestoreReasoning(
+                at=received.keys[run[min(position, len(run) - 1)]],
+                payload=payload,
+                tokens_after=_tokens(draft, payload),
+            )
+
+
+def _tokens(draft: Draft, payload: str) -> int:
+    parts = draft.received.dialect.restored_parts(payload)
+    return sum(draft.scale.weigh(Message(role="assistant", parts=parts, digest=digest(payload))).parts)
+
+
+def keeps_reasoning(received: Received, policy: Policy) -> bool:
+    """Whether the answer's reasoning is worth keeping: not for a client that sends it back by itself."""
+    if policy.mode != "prune" or policy.reasoning.restore is False or policy.replay_only:
+        return False
+    messages = received.conversation.messages
+    last = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "assistant"), -1)
+    start = last
+    while start > 0 and messages[start - 1].role == "assistant":
+        start -= 1
+    return last < 0 or lacks_reasoning(messages, range(start, last + 1), policy.reasoning.rule)
