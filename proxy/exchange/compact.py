@@ -44,6 +44,8 @@ class Need:
     """Of the span as it goes out now."""
     history_tokens: int
     """Of the whole history as it goes out now."""
+    fits_warm: bool
+    """The conversation up to the span's end, an instruction and an answer fit into the window: `warm_body` can be sent."""
     now: bool
     """False: it may be made in the background."""
     must_fit: bool
@@ -78,9 +80,15 @@ def need_of(
         earlier_last=covered,
         before_tokens=sum(tokens[span.first : span.last + 1]),
         history_tokens=sum(tokens),
+        fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), policy),
         now=stage == "now",
         must_fit=policy.trigger == "window",
     )
+
+
+def _fits_warm(context: ContextSize, behind: int, policy: CompactPolicy) -> bool:
+    asked = context.total - behind + _CALL_OVERHEAD_TOKENS + policy.max_summary_tokens
+    return context.window is None or asked <= context.window
 
 
 def hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
@@ -91,7 +99,7 @@ def hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
 def summary_calls(
     need: Need, received: Received, policy: CompactPolicy, count: Callable[[str], int], window: int | None
 ) -> list[str]:
-    """The histories to be summarised one after the other by `policy.model`, each within that model's `window`."""
+    """The histories to be summarised one after the other, each within the `window` of the model that does it."""
     messages = received.conversation.messages[max(need.span.first, need.earlier_last + 1) : need.span.last + 1]
     output = min(policy.max_summary_tokens, (window or 32_000) // 4)
     room = (window or 128_000) - output - _CALL_OVERHEAD_TOKENS - count(need.earlier)
@@ -99,10 +107,10 @@ def summary_calls(
 
 
 def fresh_body(received: Received, policy: CompactPolicy, history: str, earlier: str, window: int | None) -> bytes:
-    """A summary call of its own, for `policy.model`."""
+    """A summary call of its own, for `policy.model` or else the conversation's."""
     output = min(policy.max_summary_tokens, (window or 32_000) // 4)
     return received.dialect.summary_body(
-        model=policy.model, system=READER, text=asked(history, earlier), max_tokens=output
+        model=policy.model or received.conversation.model, system=READER, text=asked(history, earlier), max_tokens=output
     )
 
 

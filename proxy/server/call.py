@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from proxy.conversation.edit import Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Reader
 from proxy.exchange.policy import Policy
@@ -57,5 +58,7 @@ class Call:
     """Of the upstream's answer; 0 until one came."""
     overhead_ms: float = 0.0
     failed_open: str = ""
+    summary: Summarise | None = None
+    """Decided for this call; stands in every body that is prepared for it."""
     waited: bool = False
     """The client waited for a summary."""

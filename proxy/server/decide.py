@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.conversation.edit import Summarise
 from proxy.dialects.base import Dialect
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
+from proxy.exchange.compact import Need
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, prepare
 from proxy.exchange.receive import NO_MEMORY, Received, receive
@@ -30,6 +30,27 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     received = _received(shared, exchange, dialect, headers, raw)
     if received is None:
         return None
+    try:
+        call = await _predicted(shared, exchange, dialect, raw, received, headers, started)
+    except Exception as error:  # noqa: BLE001  whatever trips here, the client's own bytes can still go out
+        failed("decide", error)
+        return None
+    await compacted(shared, call)
+    if call.ready.new_edits:
+        await stored(shared, call)
+    return call
+
+
+async def _predicted(
+    shared: Shared,
+    exchange: Exchange,
+    dialect: Dialect,
+    raw: bytes,
+    received: Received,
+    headers: dict[str, str],
+    started: float,
+) -> Call:
+    """The call as memory, settings and prices have it, before any summary."""
     upstream, model = exchange.route.upstream_name, received.conversation.model
     window = await shared.habits.window(upstream, model)
     known = shared.policies.known(upstream, model, _mode(shared, headers), window)
@@ -50,7 +71,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
         failed_open = "prepare"
         hands_off = replace(policy, mode="off", ask_usage=False)
         ready = prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now)
-    call = Call(
+    return Call(
         exchange=exchange,
         dialect=dialect,
         raw=raw,
@@ -65,11 +86,6 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
         counts_only=counts_only,
         failed_open=failed_open,
     )
-    if ready.need is not None:
-        await compacted(shared, call)
-    if call.ready.new_edits:
-        await stored(shared, call)
-    return call
 
 
 def _received(
@@ -98,24 +114,35 @@ def _mode(shared: Shared, headers: dict[str, str]) -> Mode:
 
 
 async def compacted(shared: Shared, call: Call) -> None:
-    """A summary where one is due: now, from the shelf or from a model, or begun in the background."""
-    need, received, policy = call.ready.need, call.received, call.policy
-    if need is None:
+    """A summary where one is due: now, from the shelf or from a model, or begun in the background. Never raises."""
+    if call.ready.need is None:
         return
-    work = _work(shared, call)
+    try:
+        await _compacted(shared, call, call.ready.need)
+    except Exception as error:  # noqa: BLE001  the call goes on as it was decided before
+        failed("compact", error)
+
+
+async def _compacted(shared: Shared, call: Call, need: Need) -> None:
+    received, policy = call.received, call.policy
+    work, plan = _work(shared, call), call.ready.plan
     if not need.now:
-        shared.summarizer.begin(call.exchange, need, received, call.ready.plan, policy, work)
+        shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
         return
-    edit = shared.summarizer.ready_for(received)
-    if edit is None:
-        call.waited = True
-        edit = await shared.summarizer.now(call.exchange, need, received, call.ready.plan, policy, work)
-    if edit is not None:
-        call.ready = prepared_again(shared, call, policy, summary=edit)
+    call.summary = shared.summarizer.ready_for(received, need)
+    if call.summary is not None:
+        call.ready = prepared_again(shared, call, policy)
+        if not call.ready.context.overflows:
+            return
+    # None is ready, or the history has outgrown it.
+    call.waited = True
+    call.summary = await shared.summarizer.now(call.exchange, need, received, plan, policy, work) or call.summary
+    if call.summary is not None:
+        call.ready = prepared_again(shared, call, policy)
 
 
-def prepared_again(shared: Shared, call: Call, policy: Policy, *, summary: Summarise | None = None) -> Ready:
-    """The same request under another policy, or with a summary."""
+def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
+    """The same request under another policy, or with the summary that was decided for it."""
     return prepare(
         call.received,
         call.memory,
@@ -124,7 +151,7 @@ def prepared_again(shared: Shared, call: Call, policy: Policy, *, summary: Summa
         recall=shared.recall,
         now=call.ready.anchor.at,
         learned=call.learned,
-        summary=summary,
+        summary=call.summary,
     )
 
 

@@ -72,11 +72,18 @@ class Summarizer:
         self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def ready_for(self, received: Received) -> Summarise | None:
-        """A summary made in the background whose span is a part of this very history; the longest one."""
-        keys = set(received.keys)
-        found = [edit for edit in self._ready.values() if edit.last in keys and edit.first in keys]
-        return found[-1] if found else None
+    def ready_for(self, received: Received, need: Need) -> Summarise | None:
+        """A summary made in the background whose span is a part of this very history; the longest one.
+
+        None where none reaches further than the summary that stands there already.
+        """
+        index = {key: number for number, key in enumerate(received.keys)}
+        found = [
+            (index[edit.last], edit)
+            for edit in self._ready.values()
+            if edit.first in index and index.get(edit.last, -1) > need.earlier_last
+        ]
+        return max(found, key=lambda one: one[0])[1] if found else None
 
     def rests(self, session: str) -> bool:
         """Whether this conversation's last summary calls failed too recently."""
@@ -95,6 +102,8 @@ class Summarizer:
                     return edit
             except TimeoutError:
                 self._failed(work.session, "timeout")
+            except Exception as error:  # noqa: BLE001  the client's call goes on, whatever it was
+                self._failed(work.session, type(error).__name__)
         if not need.must_fit:
             return None
         text = made_without_model(need, received, policy.compact, work.count)
@@ -106,7 +115,7 @@ class Summarizer:
         self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
     ) -> None:
         """Begin a summary behind the client's back; at most one a conversation."""
-        if work.session in self._running or self.rests(work.session) or self.ready_for(received) is not None:
+        if work.session in self._running or self.rests(work.session) or self.ready_for(received, need) is not None:
             return
 
         async def run() -> None:
@@ -162,14 +171,15 @@ class Summarizer:
         self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
     ) -> tuple[str | None, bool]:
         compact = policy.compact
-        if not compact.model:
+        model = compact.model or received.conversation.model
+        if not compact.model and need.fits_warm:
             body = warm_body(need, received, plan, compact, work.recall)
-            return await self._asked(exchange, received.dialect, body, received.conversation.model)
+            return await self._asked(exchange, received.dialect, body, model)
         text: str | None = need.earlier
         finished = False
         for history in summary_calls(need, received, compact, work.count, work.summary_window):
             body = fresh_body(received, compact, history, text or "", work.summary_window)
-            text, finished = await self._asked(exchange, received.dialect, body, compact.model)
+            text, finished = await self._asked(exchange, received.dialect, body, model)
             if text is None or not finished:
                 break
         return text, finished
