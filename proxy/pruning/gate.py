@@ -14,9 +14,10 @@ from proxy.conversation.model import Message, Reasoning, Text, ToolCall
 
 Verdict = Literal["allow", "forbid", "needs_drop_option"]
 
-_CLAUDE = re.compile(r"(?:opus|sonnet|haiku|fable|mythos)-(\d+)(?:-(\d{1,2}))?(?!\d)")
+_CLAUDE = re.compile(r"(?:opus|sonnet|haiku|fable|mythos)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 _CLAUDE_OLD = re.compile(r"claude-(\d+)-(\d{1,2})-(?:opus|sonnet|haiku)")
-_GPT = re.compile(r"gpt-(\d+)(?:-(\d{1,2}))?(?!\d)")
+# Azure writes gpt-3.5 as gpt-35.
+_GPT = re.compile(r"gpt-(?!35)(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 
 
 def gate(model: str, messages: Sequence[Message], first_changed: int) -> Verdict:

@@ -1,10 +1,13 @@
-"""What goes, by the rules alone (policies `always` and `pressure`)."""
+"""What goes: by the rules alone (`always`, `pressure`), and by price."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.conversation.model import Text, ToolCall, ToolResult
+from proxy.conversation.model import Reasoning, Text, ToolCall, ToolResult
 from proxy.pruning.plan import arrive, prune, under_pressure
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.situation import Prices
 from tests.pruning.builders import (
     a_message,
     a_situation,
@@ -173,3 +176,92 @@ def test_a_disabled_arrival_edits_nothing():
     text = words("same", 500)
 
     assert arrive(a_situation(rounds(text, text)), ArrivePolicy(enabled=False)) == ()
+
+
+# --------------------------------------------------------------------------------------------------------- priced
+
+PRICES = Prices(read=0.1, write=1.25)
+PRICED = PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.1)
+
+
+def code(number, tokens):
+    """A text in which identifiers stand."""
+    return (f"def handler_{number}(request): return make_{number}(request)\n" + "lorem ipsum " * tokens)[: tokens * 4]
+
+
+def test_a_large_result_that_was_seen_once_goes_with_its_names_kept():
+    situation = a_situation(answered(rounds(*(code(n, 3000) for n in range(6)))), prices=PRICES, expected_turns=30)
+
+    edits = prune(situation, PRICED).edits
+
+    assert places(edits, situation)[-1] == (12, 0)
+    assert "handler_5" in edits[-1].text
+    assert edits[-1].decided == len(situation.messages)
+
+
+def test_names_that_stand_in_what_stays_are_not_kept_twice():
+    messages = [user("look at handler_5"), *rounds(*(code(n, 3000) for n in range(6)))[1:]]
+    edits = prune(a_situation(answered(messages), prices=PRICES, expected_turns=30), PRICED).edits
+
+    assert "handler_5" not in edits[-1].text
+    assert "make_5" in edits[-1].text
+
+
+def test_nothing_goes_while_it_would_not_pay():
+    situation = a_situation(answered(rounds(code(0, 300), code(1, 3000))), prices=PRICES, expected_turns=0)
+
+    assert prune(situation, PrunePolicy(protect_tokens=40_000, minimum_tokens=0)).edits == ()
+    assert prune(situation, PRICED).skipped == "would_not_pay"
+
+
+def test_signed_reasoning_behind_a_result_keeps_it_on_models_that_check():
+    thought = a_message("assistant", Reasoning(text="hm", signed=True), Text(text="done"))
+    messages = [*rounds(code(0, 3000), code(1, 3000)), thought, user()]
+
+    assert prune(a_situation(messages, model="claude-opus-5-5"), PRICED).skipped == "signed_reasoning"
+    assert len(prune(a_situation(messages, model="claude-opus-4-8"), PRICED).edits) == 2
+
+
+def test_what_an_edit_must_match_is_protected_four_times_as_long():
+    messages = answered(rounds(*(code(n, 1000) for n in range(6))))
+    policy = PrunePolicy(protect_tokens=4000, minimum_tokens=0, keep_share=0.1)
+    reading = a_situation(messages, prices=PRICES, cold=True, tools=("read", "edit"))
+    looking = a_situation(messages, prices=PRICES, cold=True, tools=("read",))
+
+    assert len(prune(reading, policy).edits) == 2
+    assert len(prune(looking, policy).edits) == 5
+
+
+def test_a_window_that_is_nearly_full_is_cleared_whatever_it_costs():
+    situation = a_situation(
+        answered(rounds(*(code(n, 1000) for n in range(9)))), prices=PRICES, expected_turns=0, window=10_000
+    )
+
+    assert len(prune(situation, PRICED).edits) == 9
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4000), st.booleans()), min_size=1, max_size=14),
+    st.sampled_from([0, 2000, 40_000]),
+)
+def test_a_line_keeps_its_laws_turn_after_turn(results, protect):
+    """Sticky, nothing unseen, nothing twice, every edit smaller than what it replaces, the same input the same plan."""
+    policy = PrunePolicy(protect_tokens=protect, minimum_tokens=0, keep_share=0.1)
+    situation = a_situation([user()], prices=PRICES)
+    for number, (tokens, again) in enumerate(results):
+        text = code(0 if again else number, tokens)
+        situation = next_turn(
+            situation, (), call(f"c{number}", "read", f'{{"n":{number}}}'), result(f"c{number}", text)
+        )
+        for decide in (lambda s: arrive(s, ArrivePolicy()), lambda s: prune(s, policy).edits):
+            edits = decide(situation)
+
+            assert edits == decide(situation)
+            assert all(edit.tokens_after < edit.tokens_before for edit in edits)
+            where = places(edits, situation)
+            assert len(set(where)) == len(where)
+            arrived = {edit.kind for edit in edits} - {"clear"}
+            assert all((message >= situation.seen) == bool(arrived) for message, _ in where)
+            situation = next_turn(situation, edits)
+    cleared = [(edit.at, edit.part) for edit in situation.plan.edits if edit.kind == "clear"]
+    assert len(set(cleared)) == len(cleared)

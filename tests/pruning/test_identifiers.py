@@ -1,0 +1,74 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.pruning.identifiers import identifiers, kind_of, words, words_of_json
+from tests.pruning.builders import count
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("src/app/main.py", "path"),
+        ("C:\\temp\\a", "path"),
+        ("https://example.org/a", "url"),
+        ("main.py", "file"),
+        ("process.env", "file"),
+        ("user_id", "symbol"),
+        ("getUserName", "symbol"),
+        ("MyClass.run_all", "symbol"),
+        ("48213", "number"),
+        ("W6876713", "id"),
+        ("4f2a9c1", "id"),
+        # ordinary words
+        ("hello", ""),
+        ("Hello", ""),
+        ("HELLO", ""),
+        ("abc", ""),
+        ("well-known", ""),
+        ("----", ""),
+    ],
+)
+def test_each_kind_is_recognised(word, kind):
+    assert kind_of(word) == kind
+
+
+def test_symbols_and_files_go_before_numbers_and_addresses():
+    text = "see https://example.org/a/long/address and 12345678 in handleRequest of server.py"
+
+    assert identifiers(text, count, 8) == ("handleRequest", "server.py")
+
+
+def test_what_stands_often_goes_before_what_stands_once():
+    text = "oneThing " + "otherThing " * 8
+
+    assert identifiers(text, count, 3) == ("otherThing",)
+
+
+def test_what_stands_elsewhere_takes_no_room():
+    assert identifiers("oneThing otherThing", count, 3, {"oneThing"}) == ("otherThing",)
+
+
+def test_they_come_in_the_order_of_the_text():
+    assert identifiers("b_second a_first b_second", count, 100) == ("b_second", "a_first")
+
+
+def test_escaped_line_ends_in_call_arguments_do_not_glue_words():
+    assert words_of_json('{"text":"first_name\\nlast_name \\"a_quote\\" C:\\\\dir_a"}') >= {
+        "first_name",
+        "last_name",
+        "a_quote",
+    }
+
+
+@given(st.text(max_size=400), st.integers(0, 40))
+def test_they_fit_into_the_room_and_stand_in_the_text(text, room):
+    kept = identifiers(text, count, room)
+
+    assert sum(count(f" {word}") for word in kept) <= room
+    assert all(word in text for word in kept)
+    assert len(set(kept)) == len(kept)
+
+
+def test_the_frequency_of_words_is_counted_without_their_punctuation():
+    assert words("aa_b, cc_d: aa_b.") == {"aa_b": 2, "cc_d": 1}

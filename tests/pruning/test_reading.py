@@ -1,0 +1,33 @@
+import pytest
+
+from proxy.conversation.model import ToolCall
+from proxy.pruning.reading import offers_editing, reads_file
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reads"),
+    [
+        ("read", '{"path":"a"}', True),
+        ("Read", "{}", True),
+        ("read_file", "{}", True),
+        ("view", "{}", True),
+        ("str_replace_editor", '{"command":"view"}', True),
+        ("bash", '{"command":"sed -n 1,80p a.py"}', True),
+        ("exec_command", '{"cmd":"cd x && cat a.py"}', True),
+        ("bash", '{"command":"pytest -q"}', False),
+        ("web_search", '{"query":"category theory"}', False),
+    ],
+)
+def test_a_call_that_prints_a_file_is_told_by_its_name_or_its_command(name, arguments, reads):
+    assert reads_file(ToolCall(call_id="c", name=name, arguments=arguments)) is reads
+
+
+def test_a_result_without_a_call_is_no_reading():
+    assert not reads_file(None)
+
+
+@pytest.mark.parametrize(
+    ("tools", "offers"), [(("bash", "Edit"), True), (("apply_patch",), True), (("search",), False), ((), False)]
+)
+def test_editing_tools_are_told_by_their_names(tools, offers):
+    assert offers_editing(tools) is offers

@@ -1,0 +1,121 @@
+"""Which results stand, and which of them are old."""
+
+import pytest
+
+from proxy.conversation.edit import Plan, Replace, Summarise
+from proxy.conversation.model import ToolCall, ToolResult
+from proxy.pruning.policy import PrunePolicy
+from proxy.pruning.standing import is_protected, old_enough, replaceable, standing_results
+from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
+
+FREE = PrunePolicy(protect_tokens=0, minimum_tokens=0)
+
+
+def old(messages, protect=10**9, policy=FREE, **more):
+    """Messages whose results may go although nothing is old by its age."""
+    situation = a_situation(answered(messages), **more)
+    results = standing_results(situation)
+    return [s.message for s in old_enough(results, replaceable(results, situation, policy), lambda _: protect, policy)]
+
+
+def test_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments_does_not_count():
+    messages = [
+        user(),
+        *(call("1", "read", '{"path":"a","from":1}'), result("1", words("a", 100))),
+        *(call("2", "read", '{"path":"b"}'), result("2", words("b", 100))),
+        *(call("3", "read", '{"from":1, "path":"a"}'), result("3", words("c", 100))),
+    ]
+
+    assert old(messages) == [2]
+    assert old(messages, policy=PrunePolicy(dedupe=False)) == []
+
+
+def test_the_same_arguments_of_another_tool_supersede_nothing():
+    messages = [user(), call("1", "read"), result("1", words("a", 99)), call("2", "list"), result("2", words("b", 99))]
+
+    assert old(messages) == []
+
+
+def test_a_failed_second_call_supersedes_nothing():
+    messages = [user(), call("1"), result("1", words("a", 99)), call("2"), result("2", words("b", 99), is_error=True)]
+
+    assert old(messages) == []
+
+
+def test_arguments_that_are_not_json_are_compared_as_they_are():
+    messages = [
+        user(),
+        call("1", "f", "ls \ud800"),
+        result("1", words("a", 99)),
+        call("2", "f", "ls \ud800"),
+        result("2", words("b", 99)),
+    ]
+
+    assert old(messages) == [2]
+
+
+def test_what_a_young_reference_points_to_is_as_young():
+    messages = rounds(words("a", 100), words("b", 100), words("a", 100), words("c", 100))
+    plain = a_situation(answered(messages))
+    pointer = Replace(
+        at=plain.keys[6], part=0, kind="repeat", text="[as above]", reason="", tool="read", tokens_before=100,
+        tokens_after=3, of=plain.keys[2],
+    )  # fmt: skip
+    situation = a_situation(answered(messages), Plan((pointer,)))
+    results = standing_results(situation)
+    allowed = replaceable(results, situation, FREE)
+
+    young = [s.message for s in old_enough(results, allowed, lambda _: 103, FREE)]
+    aged = [s.message for s in old_enough(results, allowed, lambda _: 99, FREE)]
+
+    assert young == [4]
+    assert aged[:2] == [2, 4]
+
+
+def test_results_before_a_summary_of_ours_are_settled():
+    messages = answered(rounds(words("a", 100), words("b", 100), words("c", 100)))
+    keys = a_situation(messages).keys
+    summary = Summarise(
+        first=keys[0], last=keys[2], text="s", reason="", tokens_before=1, tokens_after=1, by_model=False
+    )
+    situation = a_situation(messages, Plan((summary,)))
+
+    assert [standing.message for standing in standing_results(situation)] == [4, 6]
+
+
+def test_a_shortened_result_may_still_go_and_weighs_what_is_left_of_it():
+    messages = answered(rounds(words("a", 1000), words("b", 10)))
+    keys = a_situation(messages).keys
+    edit = Replace(
+        at=keys[2],
+        part=0,
+        kind="cap",
+        text=words("a", 300),
+        reason="",
+        tool="read",
+        tokens_before=1000,
+        tokens_after=300,
+    )
+    situation = a_situation(messages, Plan((edit,)))
+
+    (capped,) = replaceable(standing_results(situation), situation, FREE)
+
+    assert capped.tokens == 300
+    assert capped.text == words("a", 300)
+
+
+def test_a_turn_with_a_missing_result_is_broken():
+    two = a_message("assistant", *(ToolCall(call_id=c, name="read", arguments="{}") for c in "ab"))
+    answer = a_message("tool", ToolResult(call_id="a", text=words("a", 99)))
+
+    (standing,) = standing_results(a_situation([user(), two, answer]))
+
+    assert standing.broken
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_on_it"),
+    [("TodoWrite", True), ("todo_write", True), ("plan-exit", True), ("read", False), ("todos", False)],
+)
+def test_protected_tools_are_compared_without_case_and_marks(tool, is_on_it):
+    assert is_protected(tool, PrunePolicy().protected_tools) is is_on_it

@@ -1,0 +1,74 @@
+"""Where a batch begins, and whether it pays."""
+
+import pytest
+
+from proxy.pruning.purse import purse
+from proxy.pruning.situation import Prices
+from proxy.pruning.standing import standing_results
+from proxy.pruning.worth import best_batch, cached_behind
+from tests.pruning.builders import a_situation, answered, rounds, user, words
+
+PRICES = Prices(read=0.1, write=1.25)
+
+
+def a_batch(*sizes, left=10, minimum=0, chars=0, prices=PRICES, **more):
+    messages = answered(rounds(*(words(str(n), size) for n, size in enumerate(sizes))))
+    situation = a_situation(messages, prices=prices, **more)
+    old = [(standing, left) for standing in standing_results(situation)]
+    return best_batch(old, situation, minimum=minimum, chars=chars)
+
+
+def chosen(batch):
+    return [standing.message for standing in batch.chosen]
+
+
+def test_the_batch_begins_where_rewriting_what_stands_behind_it_costs_least():
+    messages = answered(rounds(words("a", 100), words("stays", 8000), words("c", 5000)))
+    situation = a_situation(messages, prices=PRICES, expected_turns=20)
+    first, _, last = standing_results(situation)
+
+    assert chosen(best_batch([(first, 10), (last, 10)], situation, minimum=0, chars=0)) == [6]
+
+
+def test_nothing_goes_when_hardly_any_call_is_expected():
+    assert a_batch(1000, 1000, 1000, left=900, expected_turns=1).skipped == "would_not_pay"
+
+
+def test_what_pays_is_still_left_alone_while_the_purse_does_not_cover_it():
+    assert a_batch(3000, 400, 400, 400, left=390, expected_turns=60).skipped == "would_risk_a_loss"
+
+
+def test_a_cold_cache_makes_every_edit_pay_at_once():
+    assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=0)) == [2, 4, 6]
+
+
+def test_without_a_prompt_cache_everything_goes():
+    assert chosen(a_batch(1000, 1000, prices=None, expected_turns=0)) == [2, 4]
+
+
+@pytest.mark.parametrize(("minimum", "chars"), [(100_000, 0), (0, 1_000_000)])
+def test_a_batch_must_be_large_enough(minimum, chars):
+    assert a_batch(5000, minimum=minimum, chars=chars).skipped == "batch_below_minimum"
+
+
+def test_no_batch_costs_more_at_once_than_the_purse_holds():
+    for sizes in ((300, 400, 500, 600), (4000, 10, 10, 10), (10, 10, 10, 4000), (900,) * 12):
+        situation = a_situation(
+            answered(rounds(*(words(str(n), size) for n, size in enumerate(sizes)))), prices=PRICES, expected_turns=60.0
+        )
+        old = [(standing, 20) for standing in standing_results(situation) if standing.tokens > 40]
+        batch = best_batch(old, situation, minimum=0, chars=0)
+        if batch.chosen:
+            removed = sum(standing.tokens - 20 for standing in batch.chosen)
+            behind = cached_behind(situation)[batch.chosen[0].message]
+
+            assert 1.25 * (behind - removed) - 0.1 * behind <= purse(situation, PRICES) + 1e-6
+
+
+def test_only_what_the_previous_call_had_sent_is_cached():
+    situation = a_situation(answered(rounds(words("a", 100), words("b", 50))))
+    behind = cached_behind(situation)
+
+    assert behind[4] == situation.message_tokens[4]
+    assert behind[5:] == [0, 0]
+    assert cached_behind(a_situation([user()])) == [0, 0]
