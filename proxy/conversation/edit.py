@@ -54,6 +54,8 @@ class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
     after: bytes
     text: str
     tokens_after: int
+    ids: tuple[str, ...] = ()
+    """Of the queued messages that it says."""
 
 
 class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):

@@ -11,7 +11,8 @@ from proxy.compaction.policy import CompactPolicy, is_hopeless, stage_of
 from proxy.compaction.prompt import INSTRUCTION, READER, asked, deterministic, flattened, histories
 from proxy.compaction.span import Span, choose_span
 from proxy.compaction.summary import Verdict, judge, pinned_facts, standing_text
-from proxy.conversation.edit import Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.model import Message, Text
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Splice
 from proxy.dialects.lens import apply_plan
@@ -50,6 +51,8 @@ class Need:
     """False: it may be made in the background."""
     must_fit: bool
     """Without it the request does not fit into the window: where the model fails, the deterministic record stands."""
+    said: tuple[tuple[int, str], ...] = ()
+    """Queued messages that were said: index of the message before each, and its text."""
 
 
 def need_of(
@@ -78,6 +81,9 @@ def need_of(
         last=received.keys[span.last],
         earlier=earlier,
         earlier_last=covered,
+        said=tuple(
+            (index[edit.after], edit.text) for edit in plan.edits if isinstance(edit, Insert) and edit.after in index
+        ),
         before_tokens=sum(tokens[span.first : span.last + 1]),
         history_tokens=sum(tokens),
         fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), policy),
@@ -91,6 +97,17 @@ def _fits_warm(context: ContextSize, behind: int, policy: CompactPolicy) -> bool
     return context.window is None or asked <= context.window
 
 
+def _told(need: Need, received: Received) -> list[Message]:
+    """What the summary must tell: the span behind the earlier summary, with the queued messages that were said in it."""
+    told = []
+    for number in range(max(need.span.first, need.earlier_last + 1), need.span.last + 1):
+        told.append(received.conversation.messages[number])
+        told += [
+            Message(role="user", parts=(Text(text=text),), digest=b"") for after, text in need.said if after == number
+        ]
+    return told
+
+
 def hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
     """System text and tools alone are over the limit."""
     return is_hopeless(context, policy)
@@ -100,17 +117,19 @@ def summary_calls(
     need: Need, received: Received, policy: CompactPolicy, count: Callable[[str], int], window: int | None
 ) -> list[str]:
     """The histories to be summarised one after the other, each within the `window` of the model that does it."""
-    messages = received.conversation.messages[max(need.span.first, need.earlier_last + 1) : need.span.last + 1]
     output = min(policy.max_summary_tokens, (window or 32_000) // 4)
     room = (window or 128_000) - output - _CALL_OVERHEAD_TOKENS - count(need.earlier)
-    return histories(messages, count, max(200, room), _MOST_PIECES)
+    return histories(_told(need, received), count, max(200, room), _MOST_PIECES)
 
 
 def fresh_body(received: Received, policy: CompactPolicy, history: str, earlier: str, window: int | None) -> bytes:
     """A summary call of its own, for `policy.model` or else the conversation's."""
     output = min(policy.max_summary_tokens, (window or 32_000) // 4)
     return received.dialect.summary_body(
-        model=policy.model or received.conversation.model, system=READER, text=asked(history, earlier), max_tokens=output
+        model=policy.model or received.conversation.model,
+        system=READER,
+        text=asked(history, earlier),
+        max_tokens=output,
     )
 
 
@@ -126,6 +145,7 @@ def warm_body(need: Need, received: Received, plan: Plan, policy: CompactPolicy,
             and index.get(edit.at, 1 << 30) <= need.span.last
         )
         or (isinstance(edit, Summarise) and index.get(edit.last, 1 << 30) <= need.span.last)
+        or (isinstance(edit, Insert) and index.get(edit.after, 1 << 30) <= need.span.last)
     )
     tail = Splice(
         start=view.spans[need.span.last][1],
@@ -138,9 +158,10 @@ def warm_body(need: Need, received: Received, plan: Plan, policy: CompactPolicy,
 
 def made_without_model(need: Need, received: Received, policy: CompactPolicy, count: Callable[[str], int]) -> str:
     """The deterministic record of the span."""
-    messages = received.conversation.messages[max(need.span.first, need.earlier_last + 1) : need.span.last + 1]
     room = min(policy.max_summary_tokens, max(200, need.before_tokens // 5))
-    return deterministic(messages, need.earlier, lambda text: identifiers(text, count, room // 3), room * 3)
+    return deterministic(
+        _told(need, received), need.earlier, lambda text: identifiers(text, count, room // 3), room * 3
+    )
 
 
 def summarise_edit(

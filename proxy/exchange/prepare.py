@@ -16,9 +16,11 @@ from proxy.dialects.lens import stands
 from proxy.exchange.compact import need_of
 from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
+from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped
 from proxy.exchange.receive import Memory, Received
+from proxy.ledger.records import Queued
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.situation import Situation
 from proxy.tokens.estimate import Scale
@@ -41,17 +43,21 @@ def prepare(
     held_out: bool = False,
     learned: Learned = NOTHING_LEARNED,
     summary: Summarise | None = None,
+    queued: tuple[Queued, ...] = (),
 ) -> Ready:
     """What goes out for this request, and what is to be remembered of it.
 
     `now`: Unix time. `summary`: an accepted summary that is to stand in this request (exchange.compact); prepare is
-    called again with it when the handler has got one.
+    called again with it when the handler has got one. `queued`: messages that wait to be said in this conversation.
     """
     weighed = weigh(received, scale)
     inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
+    # A conversation that is left alone for comparison still hears what its user says.
+    if queued and policy.mode == "prune" and not _why_no_decisions(received, memory, policy, held_out=False):
+        draft = draft.with_edits(queued_edits(draft, queued))
     if blocked in _STILL_DUE:
         draft = restored(draft)
     if not blocked:

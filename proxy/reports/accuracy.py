@@ -38,6 +38,8 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
     since: float
     """Unix time from which calls were looked at."""
+    complete: bool
+    """False when there are more calls since then than were looked at."""
     bounds: tuple[float, ...]
     """Upper bounds of the histograms' buckets, in percent; a last bucket is above them."""
     overall: tuple[AccuracyRow, ...]
@@ -46,7 +48,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Most calls first."""
 
 
-def accuracy(turns: Iterable[Turn], *, since: float = 0.0) -> Accuracy:
+def accuracy(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True) -> Accuracy:
     """The errors of these rows. Our own summary calls were not estimated and do not count."""
     groups: dict[tuple[str, str, str], list[Turn]] = defaultdict(list)
     bases: dict[str, list[Turn]] = defaultdict(list)
@@ -56,6 +58,7 @@ def accuracy(turns: Iterable[Turn], *, since: float = 0.0) -> Accuracy:
             bases[turn.basis].append(turn)
     return Accuracy(
         since=since,
+        complete=complete,
         bounds=BOUNDS,
         overall=tuple(_row("", "", basis, bases[basis]) for basis in sorted(bases)),
         rows=tuple(

@@ -75,6 +75,8 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
 
     since: float
     """Unix time from which calls were looked at."""
+    complete: bool
+    """False when there are more calls since then than were looked at."""
     total: Bill
     by_day: tuple[Line, ...]
     """Oldest first."""
@@ -85,12 +87,13 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     """None when no conversation was held out (`prune.holdout`)."""
 
 
-def savings(turns: Iterable[Turn], *, since: float = 0.0, most_sessions: int = 100) -> Savings:
+def savings(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True, most_sessions: int = 100) -> Savings:
     """What these rows come to."""
     rows = [turn for turn in turns if turn.purpose != "count"]
     held = {turn.session for turn in rows if turn.skipped == "held_out"}
     return Savings(
         since=since,
+        complete=complete,
         total=bill(rows),
         by_day=tuple(sorted(_lines(rows, _day), key=lambda line: line.key)),
         by_model=_by_price(_lines(rows, lambda turn: f"{turn.upstream}/{turn.model}")),

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from types import FrameType
 from typing import Any
 
 import structlog
@@ -34,7 +35,7 @@ from proxy.wire.path import Route, route
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 Handler = Callable[[Exchange], Awaitable[None]]
-Assemble = Callable[[Settings], AbstractAsyncContextManager[ASGIApp]]
+Assemble = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 DRAIN_S = 25.0
 """How long running streams may go on after SIGTERM: below the 30 s after which orchestrators kill."""
@@ -49,7 +50,8 @@ class App:
     """Every call enters here.
 
     `handler` gets each call for an upstream (default: relay it unread); `control` is the ASGI app of the proxy's own
-    pages (`/_proxy…`, `/metrics`, `/healthz`, `/readyz`), which guards itself.
+    pages (`/_proxy…`, `/metrics`, `/healthz`, `/readyz`), which guards itself. `leave` is called when the process is
+    told to end, before its calls are waited for.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class App:
         handler: Handler = relay,
         control: ASGIApp | None = None,
         error_body: ErrorBody = error_body,
+        leave: Callable[[], None] = lambda: None,
     ) -> None:
+        self.leave = leave
         self._engine = engine
         self._handler = handler
         self._control = control if control is not None else health_pages()
@@ -156,7 +160,7 @@ def health_pages() -> Starlette:
 
 
 @asynccontextmanager
-async def relay_only(settings: Settings) -> AsyncIterator[ASGIApp]:
+async def relay_only(settings: Settings) -> AsyncIterator[App]:
     """An App that relays everything unread."""
     engine = ENGINES[DEFAULT]()
     try:
@@ -200,7 +204,7 @@ async def _serve(
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,  # type: ignore[arg-type]  # annotated int, used as seconds
         )
-        server = _Server(config)
+        server = _Server(config, app.leave)
         announce(*listener.getsockname()[:2])
         await server.serve(sockets=[listener])
         # Calls that were cut off by the end of the drain are still on their way out.
@@ -212,6 +216,15 @@ async def _serve(
 
 class _Server(uvicorn.Server):
     """Ends by returning: uvicorn would raise the signal again, which kills the process before it can say goodbye."""
+
+    def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leave = leave
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Tell those who would stay that it is time, then as always."""
+        self._leave()
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -8,13 +8,15 @@ from proxy.dialects.base import Dialect, Reader
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready
 from proxy.exchange.receive import Memory, Received
+from proxy.ledger.records import Queued
 from proxy.ledger.store import Ledger
+from proxy.server.board import Board
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Summarizer
-from proxy.settings.values import Mode
+from proxy.server.watch import Watch
 from proxy.tokens.estimate import Memo, Scale
 from proxy.tokens.learn import Learned
 
@@ -24,8 +26,9 @@ class Shared:
     """What all calls of a process share."""
 
     ledger: Ledger
-    mode: Mode
-    """May be changed while running; a request's own `x-context-mode` wins."""
+    board: Board
+    """The mode, which may be changed while running, and messages that wait for a conversation."""
+    watch: Watch
     policies: Policies
     estimates: Estimates
     habits: Habits
@@ -51,12 +54,16 @@ class Call:
     ready: Ready
     started: float
     """`time.perf_counter` when the body was whole."""
+    queued: tuple[Queued, ...] = ()
+    """Messages that waited for this conversation when the call came."""
     counts_only: bool = False
     """The request asks for a count: it gets the plan, and is no turn."""
     reader: Reader | None = None
     status: int = 0
     """Of the upstream's answer; 0 until one came."""
     overhead_ms: float = 0.0
+    upstream_ms: float = 0.0
+    """From sending to the head of the answer; of the last try."""
     failed_open: str = ""
     summary: Summarise | None = None
     """Decided for this call; stands in every body that is prepared for it."""

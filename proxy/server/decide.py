@@ -10,6 +10,7 @@ from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, prepare
+from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Received, receive
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
@@ -38,6 +39,8 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     await compacted(shared, call)
     if call.ready.new_edits:
         await stored(shared, call)
+    if call.queued:
+        await _said(shared, call)
     return call
 
 
@@ -53,10 +56,12 @@ async def _predicted(
     """The call as memory, settings and prices have it, before any summary."""
     upstream, model = exchange.route.upstream_name, received.conversation.model
     window = await shared.habits.window(upstream, model)
-    known = shared.policies.known(upstream, model, _mode(shared, headers), window)
+    memory = await remember(shared.ledger, received)
+    session = memory.line.session if memory.line is not None else ""
+    queued = shared.board.queued(session)
+    known = shared.policies.known(upstream, model, _mode(shared, headers, session), window)
     encoding = tokenizer_for(model, known.encoding_wish)
     scale = Scale(encoding=encoding, count=counter(encoding), dialect=dialect.name, model=model, memo=shared.memo)
-    memory = await remember(shared.ledger, received)
     learned = await shared.estimates.get(upstream, model, encoding)
     await warm(scale, received.conversation)
     counts_only = dialect.is_count(exchange.route.rest_path)
@@ -65,7 +70,7 @@ async def _predicted(
     now = time.time()
     failed_open = ""
     try:
-        ready = prepare(received, memory, policy, scale, recall=shared.recall, now=now, learned=learned)
+        ready = prepare(received, memory, policy, scale, recall=shared.recall, now=now, learned=learned, queued=queued)
     except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
         failed("prepare", error)
         failed_open = "prepare"
@@ -83,6 +88,7 @@ async def _predicted(
         learned=learned,
         ready=ready,
         started=started,
+        queued=queued,
         counts_only=counts_only,
         failed_open=failed_open,
     )
@@ -105,12 +111,28 @@ def _received(
         return None
 
 
-def _mode(shared: Shared, headers: dict[str, str]) -> Mode:
+def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
+    """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
     match headers.get("x-context-mode", ""):
         case "off" | "observe" | "prune" as wish:
-            return wish
+            return shared.board.allowed(wish, session)
         case _:
-            return shared.mode
+            return shared.board.mode_of(session)
+
+
+async def _said(shared: Shared, call: Call) -> None:
+    """Messages that stand in what goes out no longer wait."""
+    known = said(call.ready.sent_plan)
+    if any(message.id in known for message in call.queued):
+        await shared.board.drop(call.ready.anchor.session, known)
+
+
+async def unsaid(shared: Shared, call: Call) -> None:
+    """The call came to nothing: what it said waits again. A plan that has it in spite of that takes it no second time."""
+    known = said(call.ready.plan)
+    back = tuple(message for message in call.queued if message.id in known)
+    if back:
+        await shared.board.give_back(call.ready.anchor.session, back)
 
 
 async def compacted(shared: Shared, call: Call) -> None:
@@ -151,6 +173,7 @@ def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
         recall=shared.recall,
         now=call.ready.anchor.at,
         learned=call.learned,
+        queued=call.queued,
         summary=call.summary,
     )
 

@@ -16,8 +16,10 @@ from proxy.exchange.prepare import Ready
 from proxy.exchange.settle import Circumstances, settle
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
+from proxy.pricing.cost import cost
+from proxy.server.board import Board
 from proxy.server.call import Call, Shared
-from proxy.server.decide import decided, failed
+from proxy.server.decide import decided, failed, unsaid
 from proxy.server.engines.base import Engine
 from proxy.server.events import fields_of
 from proxy.server.habits import Habits
@@ -26,6 +28,7 @@ from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
 from proxy.server.send import Answer, is_event_stream, sent
 from proxy.server.summarizer import Spent, Summarizer
+from proxy.server.watch import Watch
 from proxy.settings.values import Settings
 from proxy.tokens.estimate import Memo
 from proxy.wire.sse_filter import EventFilter
@@ -36,10 +39,19 @@ log = structlog.get_logger("proxy")
 class Handler:
     """Takes the calls of the App."""
 
-    def __init__(self, settings: Settings, ledger: Ledger, engine: Engine) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        engine: Engine,
+        *,
+        board: Board | None = None,
+        watch: Watch | None = None,
+    ) -> None:
         self.shared = Shared(
             ledger=ledger,
-            mode=settings.mode,
+            board=board or Board(ledger, settings.mode),
+            watch=watch or Watch(),
             policies=Policies(settings),
             estimates=Estimates(ledger, enabled=settings.estimate.learn),
             habits=Habits(ledger),
@@ -60,6 +72,7 @@ class Handler:
             await exchange.respond(await exchange.send_upstream(raw))
             return
         if not call.counts_only:
+            self.shared.watch.open_calls += 1
             exchange.on_end = lambda end: self._settle(call, end)
         await self._relayed(call, await sent(self.shared, call))
 
@@ -85,11 +98,13 @@ class Handler:
 
     async def _settle(self, call: Call, end: End) -> None:
         """Remember and measure, after the last byte. Never raises."""
+        self.shared.watch.open_calls -= 1
         try:
             circumstances = Circumstances(
                 upstream=call.exchange.route.upstream_name,
                 status=call.status or end.status or 0,
                 overhead_ms=call.overhead_ms,
+                upstream_ms=call.upstream_ms,
                 client_gone=end.outcome == "client_closed",
                 failed_open=call.failed_open,
                 price=call.known.price,
@@ -98,6 +113,9 @@ class Handler:
             settled = settle(call.ready, _observed(call.reader, end), circumstances)
             turn = settled.turn
             log.info("context_estimate", **fields_of(turn))
+            self.shared.watch.settled(turn)
+            if call.queued and turn.outcome not in ("ok", "blocked"):
+                await unsaid(self.shared, call)
             await self.shared.ledger.settle(settled.anchor, turn)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
@@ -105,6 +123,7 @@ class Handler:
 
     async def _spent(self, exchange: Exchange, spent: Spent) -> None:
         """A summary call is a row of its own: it is not the client's spending."""
+        known = self.shared.policies.known(exchange.route.upstream_name, spent.model, "off", None)
         turn = Turn(
             session="",
             turn=0,
@@ -118,7 +137,10 @@ class Handler:
             outcome="ok" if spent.status < 400 else "error",
             status=spent.status,
             purpose="summary",
+            on_behalf=spent.session,
+            cost=cost(spent.observation.usage, known.price),
         )
+        self.shared.watch.settled(turn)
         try:
             await self.shared.ledger.settle(None, turn)
         except StoreError as error:

@@ -130,9 +130,13 @@ async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ..
 
 
 async def _send(call: Call) -> UpstreamResponse:
+    started = time.perf_counter()
     if call.ready.body is call.received.view.body:
-        return await call.exchange.send_upstream(call.raw)
-    return await call.exchange.send_upstream(call.ready.body, drop=(b"content-encoding",))
+        answer = await call.exchange.send_upstream(call.raw)
+    else:
+        answer = await call.exchange.send_upstream(call.ready.body, drop=(b"content-encoding",))
+    call.upstream_ms = (time.perf_counter() - started) * 1000
+    return answer
 
 
 async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...]]:

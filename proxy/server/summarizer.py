@@ -56,6 +56,8 @@ class _Rest:
 class Spent:
     """One summary call, for the ledger."""
 
+    session: str
+    """The conversation that it was made for."""
     model: str
     observation: Observation
     status: int
@@ -174,17 +176,19 @@ class Summarizer:
         model = compact.model or received.conversation.model
         if not compact.model and need.fits_warm:
             body = warm_body(need, received, plan, compact, work.recall)
-            return await self._asked(exchange, received.dialect, body, model)
+            return await self._asked(exchange, received.dialect, body, model, work.session)
         text: str | None = need.earlier
         finished = False
         for history in summary_calls(need, received, compact, work.count, work.summary_window):
             body = fresh_body(received, compact, history, text or "", work.summary_window)
-            text, finished = await self._asked(exchange, received.dialect, body, model)
+            text, finished = await self._asked(exchange, received.dialect, body, model, work.session)
             if text is None or not finished:
                 break
         return text, finished
 
-    async def _asked(self, exchange: Exchange, dialect: Dialect, body: bytes, model: str) -> tuple[str | None, bool]:
+    async def _asked(
+        self, exchange: Exchange, dialect: Dialect, body: bytes, model: str, session: str
+    ) -> tuple[str | None, bool]:
         """One call's text and whether it finished by itself; None for any failure."""
         path = dialect.summary_target(exchange.route.rest_path, model)
         try:
@@ -204,7 +208,7 @@ class Summarizer:
         finally:
             await answer.aclose()
         observation = reader.finish(complete=complete)
-        await self._on_spent(exchange, Spent(model=model, observation=observation, status=answer.status))
+        await self._on_spent(exchange, Spent(session=session, model=model, observation=observation, status=answer.status))
         if answer.status >= 400 or observation.outcome != "ok" or observation.tool_calls:
             log.info("summary_failed", status=answer.status, outcome=observation.outcome)
             return None, False

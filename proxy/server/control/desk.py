@@ -1,0 +1,110 @@
+"""What the pages of the control plane have to work with, and how they answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from proxy.errors import StoreError
+from proxy.ledger.records import Turn
+from proxy.ledger.store import Ledger, TurnQuery
+from proxy.server.board import Board
+from proxy.server.watch import Watch
+from proxy.settings.values import Settings
+
+T = TypeVar("T")
+
+MOST_ROWS = 20_000
+"""Calls that a report looks at."""
+_MOST_BODY = 1024 * 1024
+
+log = structlog.get_logger("proxy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The running process, as far as it is shown and steered."""
+
+    settings: Settings
+    ledger: Ledger
+    board: Board
+    watch: Watch
+    clock: Callable[[], float]
+    """Unix time."""
+
+
+class Wrong(Exception):
+    """What was asked for cannot be given; the text is for people and quotes nothing."""
+
+    def __init__(self, status: int, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.kind = kind
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """A struct, or plain values, as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+async def said_wrong(_request: Request, error: Exception) -> Response:
+    """An error of these pages, in one shape."""
+    match error:
+        case Wrong():
+            status, kind, text = error.status, error.kind, str(error)
+        case StoreError():
+            status, kind, text = 503, "store_error", "the store does not answer"
+        case HTTPException():
+            status, kind, text = error.status_code, "not_found_error", "no such page, or not with this method"
+        case _:
+            log.error("control_failed", error=type(error).__name__)
+            status, kind, text = 500, "proxy_error", "internal error of the proxy"
+    return answer({"error": {"type": kind, "message": text}}, status)
+
+
+def number(request: Request, name: str, default: float, *, most: float = float("inf")) -> float:
+    """A number of the query, from 0 to `most`."""
+    given = request.query_params.get(name)
+    try:
+        value = default if given is None else float(given)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise Wrong(400, "invalid_request_error", f"{name}: expected a number from 0 to {most:g}")
+    return value
+
+
+async def body(request: Request, kind: type[T], expected: str) -> T:
+    """The request's JSON body as a struct; `expected` says in the error what it should be."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Wrong(415, "invalid_request_error", "expected content-type: application/json")
+    raw = b""
+    try:
+        async for piece in request.stream():
+            raw += piece
+            if len(raw) > _MOST_BODY:
+                raise Wrong(413, "request_too_large", f"the body is larger than {_MOST_BODY} bytes")
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ClientDisconnect):
+        raise Wrong(400, "invalid_request_error", f"expected {expected}") from None
+
+
+async def calls_since(desk: Desk, request: Request) -> tuple[list[Turn], float, bool]:
+    """The rows that a report is about (`?hours=`, all by default), since when, and whether these are all."""
+    hours = number(request, "hours", 0)
+    since = desk.clock() - hours * 3600 if hours else 0.0
+    turns = await desk.ledger.turns(TurnQuery(since=since, limit=MOST_ROWS))
+    return turns, since, len(turns) < MOST_ROWS
+
+
+async def calls_of(desk: Desk, session: str, *, before: float | None = None, limit: int = 200) -> list[Turn]:
+    """A conversation's rows, newest first; Wrong when there are none."""
+    turns = await desk.ledger.turns(TurnQuery(session=session, before=before, limit=limit)) if session else []
+    if not turns:
+        raise Wrong(404, "not_found_error", "no such session, or it has expired")
+    return turns

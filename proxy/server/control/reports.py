@@ -1,0 +1,33 @@
+"""Accuracy, savings and the Prometheus page. What takes time is done on a thread: calls go on meanwhile."""
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from proxy.reports.accuracy import accuracy
+from proxy.reports.metrics import CONTENT_TYPE
+from proxy.reports.savings import savings
+from proxy.server.control.desk import Desk, answer, calls_since
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    """The pages, given what they work with."""
+
+    async def exact(request: Request) -> Response:
+        turns, since, complete = await calls_since(desk, request)
+        return await asyncio.to_thread(lambda: answer(accuracy(turns, since=since, complete=complete)))
+
+    async def saved(request: Request) -> Response:
+        turns, since, complete = await calls_since(desk, request)
+        return await asyncio.to_thread(lambda: answer(savings(turns, since=since, complete=complete)))
+
+    async def metrics(_request: Request) -> Response:
+        return Response(desk.watch.metrics.page(), headers={"content-type": CONTENT_TYPE})
+
+    return [
+        Route("/_proxy/api/accuracy", exact),
+        Route("/_proxy/api/savings", saved),
+        Route("/metrics", metrics),
+    ]

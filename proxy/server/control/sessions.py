@@ -1,0 +1,52 @@
+"""Conversations: the list, one of them, its context display and its edits."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from proxy.reports.overview import overview
+from proxy.reports.sessions import detail, edits, page
+from proxy.server.control.desk import Desk, Wrong, answer, calls_of, number
+
+_MOST_SESSIONS = 5000
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    """The pages, given what they work with."""
+
+    async def listed(request: Request) -> Response:
+        limit = max(1, int(number(request, "limit", 50, most=500)))
+        offset = int(number(request, "offset", 0, most=_MOST_SESSIONS))
+        # One more tells whether there are more, and one more stands for our own calls, which are no session.
+        found = await desk.ledger.sessions(offset + limit + 2)
+        orders = desk.board.orders
+        queued = {session: len(waiting) for session, waiting in orders.queues.items()}
+        return answer(page(found, offset=offset, limit=limit, queued=queued, modes=orders.modes))
+
+    async def shown(request: Request) -> Response:
+        session = request.path_params["session"]
+        limit = max(1, int(number(request, "limit", 50, most=500)))
+        before = number(request, "before", 0) or None
+        turns = await calls_of(desk, session, before=before, limit=limit + 1)
+        orders = desk.board.orders
+        queued = len(desk.board.queued(session))
+        return answer(detail(session, turns, limit=limit, queued=queued, mode=orders.modes.get(session, "")))
+
+    async def context(request: Request) -> Response:
+        found = overview(await calls_of(desk, request.path_params["session"]))
+        if found is None:
+            raise Wrong(404, "not_found_error", "this session has no call of a client's")
+        return answer(found)
+
+    async def edited(request: Request) -> Response:
+        turns = await calls_of(desk, request.path_params["session"])
+        newest = next((turn for turn in turns if turn.purpose == "main"), turns[0])
+        return answer(edits(newest, await desk.ledger.plan(newest.plan_id)))
+
+    here = "/_proxy/api/sessions"
+    return [
+        Route(here, listed),
+        Route(here + "/{session}", shown),
+        Route(here + "/{session}/context", context),
+        Route(here + "/{session}/edits", edited),
+    ]

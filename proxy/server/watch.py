@@ -1,0 +1,67 @@
+"""Everything that is to be noticed of a call, in one place: the numbers, and the events for whoever watches."""
+
+from collections.abc import Callable
+
+import structlog
+
+from proxy import __version__
+from proxy.ledger.records import Turn
+from proxy.reports.metrics import Metrics
+from proxy.server.events import fields_of
+from proxy.server.feed import Feed
+
+log = structlog.get_logger("proxy")
+
+
+class Watch:
+    """The numbers and the events of this process."""
+
+    def __init__(self) -> None:
+        self.feed = Feed()
+        self.open_calls = 0
+        self._healthy: Callable[[], bool] = lambda: True
+        self._failures: Callable[[], int] = lambda: 0
+        self.metrics = Metrics(
+            version=__version__,
+            gauges={
+                "open_calls": lambda: self.open_calls,
+                "store_healthy": lambda: self.store_healthy,
+                "store_failures": lambda: self.store_failures,
+                "event_watchers": lambda: self.feed.watchers,
+            },
+        )
+
+    @property
+    def store_healthy(self) -> bool:
+        """Whether the configured store answers."""
+        return self._healthy()
+
+    @property
+    def store_failures(self) -> int:
+        """Failed calls to the store since the start."""
+        return self._failures()
+
+    def looks_at_store(self, healthy: Callable[[], bool], failures: Callable[[], int]) -> None:
+        """Where to ask for the store's health."""
+        self._healthy, self._failures = healthy, failures
+
+    def settled(self, turn: Turn) -> None:
+        """A call has ended."""
+        self.metrics.take(turn)
+        if self.feed.watched:
+            self.feed.publish("call", {**fields_of(turn), "at": turn.at, "window": turn.window, "paid": turn.cost})
+            for line in turn.decisions:
+                self.feed.publish("decision", {"session": turn.session, "turn": turn.turn, "decision": line})
+
+    def failed(self, stage: str, error: Exception) -> None:
+        """A stage of ours failed and the call went on: the class of the error only, since texts may quote content."""
+        log.warning("failed_open", stage=stage, error=type(error).__name__)
+        self.metrics.failed(stage)
+
+    def store_changed(self, healthy: bool, reason: str) -> None:  # noqa: FBT001  the store's own signature
+        """One event per change: the store went, or came back."""
+        if healthy:
+            log.info("store_recovered", reason=reason)
+        else:
+            log.warning("store_lost", reason=reason)
+        self.feed.publish("store", {"healthy": healthy, "reason": reason})
