@@ -10,11 +10,13 @@ from dataclasses import replace
 import structlog
 
 from proxy.dialects.base import Refusal
+from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
+from proxy.wire.encoding import ChunkDecoder, Corrupt
 from proxy.wire.headers import Headers, first
 
 log = structlog.get_logger("proxy")
@@ -120,7 +122,7 @@ async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ..
     async for chunk in answer.chunks():
         held.append(chunk)
         reader = call.dialect.reader(stream=True)
-        reader.feed(b"".join(held))
+        reader.feed(_plain(answer, b"".join(held)))
         seen = reader.finish(complete=False)
         if seen.outcome == "error" and not seen.has_content:
             return tuple(held), call.dialect.refusal(200, seen.error_text.encode())
@@ -148,7 +150,23 @@ async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...
         size += len(chunk)
         if size > _MOST_ERROR_BYTES:
             break
-    return b"".join(held), tuple(held)
+    return _plain(answer, b"".join(held)), tuple(held)
+
+
+def _plain(answer: UpstreamResponse, raw: bytes) -> bytes:
+    """What has come of an answer without its content encoding, bounded; as it came where that cannot be read."""
+    encoding = first(answer.headers, b"content-encoding")
+    if encoding is None:
+        return raw
+    pieces: list[bytes] = []
+    try:
+        for piece in ChunkDecoder(encoding).feed(raw):
+            pieces.append(piece)
+            if sum(map(len, pieces)) > _MOST_ERROR_BYTES:
+                break
+    except (ProxyError, Corrupt):
+        return raw
+    return b"".join(pieces)
 
 
 def is_event_stream(headers: Headers) -> bool:

@@ -171,7 +171,7 @@ async def a_house(upstream, *, ledger=None, window=None, max_output=None, base_u
     async with AsyncExitStack() as stack:
         url = base_url or await stack.enter_async_context(serving(upstream))
         there = Upstream(base_url=url, timeout_s=5.0)
-        upstreams = {name: there for name in ("openai", "anthropic", "gemini", "other")}
+        upstreams = dict.fromkeys(("openai", "anthropic", "gemini", "other"), there)
         models = {"*": ModelSettings(window=window, max_output=max_output)}
         settings = Settings(**{"upstreams": upstreams, "models": models, **sections})
         ledger = ledger or open_store("memory://", ttl_s=3600.0, clock=time.time)

@@ -1,0 +1,292 @@
+import gzip
+import json
+
+import pytest
+
+from proxy.demo.provider import Answer, Rules
+from proxy.settings.values import Compact
+from tests.builders import calls, messages_of, result, rounds, said, user
+from tests.server.house import EAGER, NO_PRUNING, OFF, RECORD, Troubled, a_house, a_provider, answering, is_summary_call
+
+pytestmark = pytest.mark.anyio
+
+LONG = "alpha beta gamma delta " * 500
+SEEN = [*rounds(LONG), said("read it"), user("next")]
+NOT_ALLOWED = {"error": {"message": "messages[2]: content is not allowed", "type": "invalid_request_error"}}
+
+
+def eager(upstream, **more):
+    return a_house(upstream, **{"prune": EAGER, "compact": OFF, **more})
+
+
+# A rewritten body that is refused
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_refused_rewrite_is_sent_once_more_as_it_came(status):
+    provider = a_provider()
+    provider.refuse_next(status, NOT_ALLOWED)
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN)
+        (turn,) = await house.turns()
+
+    rewritten, original = provider.received
+    assert answer.status_code == 200
+    assert LONG not in str(messages_of(rewritten.body))
+    assert messages_of(original.body) == SEEN
+    assert answer.headers["x-context-removed-tokens"] == "0"
+    assert (turn.failed_open, turn.removed_tokens, turn.edits) == ("refused", 0, {})
+
+
+async def test_after_a_refusal_nothing_is_decided_in_that_line_any_more():
+    provider = a_provider()
+    provider.refuse_next(400, NOT_ALLOWED)
+    async with eager(provider) as house:
+        await house.chat(SEEN)
+        history = [*SEEN, calls("x"), result("x", LONG), said(), user()]
+        answer = await house.chat(history)
+        elsewhere = await house.chat([user("another"), *SEEN[1:]])
+
+    assert answer.status_code == 200
+    assert messages_of(provider.received[2].body) == history
+    assert elsewhere.headers["x-context-removed-tokens"] != "0"
+
+
+async def test_a_refusal_of_the_original_too_is_the_clients_to_see():
+    provider = a_provider()
+    provider.refuse_next(400, NOT_ALLOWED, times=2)
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN)
+
+    assert (answer.status_code, answer.json()) == (400, NOT_ALLOWED)
+    assert len(provider.received) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+async def test_r28_other_errors_are_not_tried_again(status):
+    provider = a_provider()
+    provider.refuse_next(status, {"error": {"message": "no"}})
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN)
+
+    assert answer.status_code == status
+    assert len(provider.received) == 1
+
+
+async def test_r28_a_refusal_of_the_clients_own_body_is_not_tried_again():
+    provider = a_provider()
+    provider.refuse_next(400, NOT_ALLOWED)
+    async with eager(provider) as house:
+        answer = await house.chat([user("hi")])
+
+    assert (answer.status_code, answer.json()) == (400, NOT_ALLOWED)
+    assert len(provider.received) == 1
+
+
+# The wish for usage
+
+
+async def test_c51_a_host_that_refuses_stream_options_is_asked_once():
+    provider = a_provider(rules=Rules(stream_options=False))
+    async with a_house(provider) as house:
+        first = await house.chat([user("hi")], stream=True)
+        second = await house.chat([user("ho")], stream=True)
+
+    asked = [b"stream_options" in record.body for record in provider.received]
+    assert first.status_code == second.status_code == 200
+    assert asked == [True, False, False]
+    assert b"[DONE]" in first.content
+
+
+async def test_c51_pruning_goes_on_where_only_the_option_was_refused():
+    provider = a_provider(rules=Rules(stream_options=False))
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN, stream=True)
+        (turn,) = await house.turns()
+
+    assert answer.headers["x-context-removed-tokens"] != "0"
+    assert LONG not in str(messages_of(provider.received[1].body))
+    assert turn.failed_open == ""
+
+
+async def test_c51_a_summary_made_for_this_call_survives_the_second_try():
+    provider = a_provider(rules=Rules(stream_options=False))
+    compact = Compact(trigger="share", share=0.5, background_share=1.0, tail_share=0.1, max_summary_tokens=400)
+    history = [user("Read."), *rounds(*[f"{n} {LONG[:6000]}" for n in range(4)])[1:], said("yes"), user("so?")]
+    async with a_house(provider, window=8000, max_output=500, prune=NO_PRUNING, compact=compact) as house:
+        answer = await house.chat(history, stream=True)
+
+    assert answer.headers["x-context-compacted"] == "1"
+    assert [is_summary_call(record.body) for record in provider.received] == [True, False, False]
+    assert RECORD in str(messages_of(provider.received[2].body)[1]["content"])
+
+
+async def test_c51_the_refusal_is_understood_when_it_comes_compressed():
+    refusal = gzip.compress(json.dumps({"error": {"message": "Unknown parameter: stream_options"}}).encode())
+    provider = a_provider()
+    provider.refuse_next(400, refusal, headers=[("content-encoding", "gzip")])
+    async with a_house(provider) as house:
+        await house.chat([user("hi")], stream=True)
+        answer = await house.chat([user("ho")], stream=True)
+
+    assert answer.status_code == 200
+    assert [b"stream_options" in record.body for record in provider.received] == [True, False, False]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "of-tomorrow"])
+async def test_an_error_that_cannot_be_decoded_passes_as_it_came(encoding):
+    provider = a_provider()
+    provider.refuse_next(400, b"\x00garbage", headers=[("content-encoding", encoding)])
+    async with (
+        a_house(provider) as house,
+        house.http.stream("POST", "/v1/chat/completions", json={"model": "m", "messages": [user("hi")]}) as answer,
+    ):
+        raw = b"".join([chunk async for chunk in answer.aiter_raw()])
+
+    assert (answer.status_code, raw) == (400, b"\x00garbage")
+    assert len(provider.received) == 1
+
+
+# Overflow
+
+
+def long_history(rounds_=8, tokens=600):
+    history = [user("Please read it all.")]
+    for number in range(rounds_):
+        history += [
+            calls(f"c{number}"),
+            result(f"c{number}", f"file {number} " + "alpha beta gamma delta " * (tokens // 4)),
+        ]
+    return [*history, said("I have read it."), user("What does it say?")]
+
+
+UNAWARE = {"compact": Compact(max_summary_tokens=400)}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_overflow_of_a_window_that_nobody_told_us_is_rescued(stream):
+    provider = a_provider(window=3000)
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat(long_history(), stream=stream)
+        (turn,) = await house.turns("main")
+        later = await house.chat([*long_history(), said("This."), user("And?")], stream=stream)
+
+    assert answer.status_code == later.status_code == 200
+    assert provider.received[0].status == 400
+    assert messages_of(provider.received[0].body) == long_history()
+    assert messages_of(provider.received[-1].body)[-1] == user("And?")
+    assert turn.outcome == "ok"
+    assert turn.window is not None
+    assert turn.window <= 3000
+    assert [record.status for record in provider.received][-1] == 200
+
+
+def messages_history():
+    """The same for the Messages API."""
+    history = [{"role": "user", "content": "Please read it all."}]
+    for number in range(8):
+        text = f"file {number} " + "alpha beta gamma delta " * 150
+        history += [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": "read", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": text}]},
+        ]
+    return [*history, {"role": "assistant", "content": "Read."}, {"role": "user", "content": "So?"}]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_overflow_of_the_messages_api_is_rescued(stream):
+    provider = a_provider(window=3000)
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.messages(messages_history(), stream=stream)
+
+    assert answer.status_code == 200
+    assert provider.received[0].status == 400
+    assert provider.received[-1].status == 200
+    assert b"So?" in provider.received[-1].body
+
+
+async def test_the_learned_window_is_kept_for_the_next_conversation():
+    provider = a_provider(window=3000)
+    async with a_house(provider, **UNAWARE) as house:
+        await house.chat(long_history())
+        before = len(provider.received)
+        answer = await house.chat([user("Another."), *long_history()[1:]])
+
+    assert answer.status_code == 200
+    assert all(record.status == 200 for record in provider.received[before:])
+
+
+async def test_what_cannot_be_made_to_fit_is_the_providers_own_error():
+    provider = a_provider(window=1000)
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat([user("alpha beta gamma delta " * 1000)])
+        (turn,) = await house.turns("main")
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert len(provider.received) == 1
+    assert turn.outcome == "error"
+
+
+@pytest.mark.parametrize("mode", ["off", "observe"])
+async def test_nothing_is_rescued_unasked(mode):
+    provider = a_provider(window=3000)
+    async with a_house(provider, mode=mode) as house:
+        answer = await house.chat(long_history())
+
+    assert answer.status_code == 400
+    assert len(provider.received) == 1
+
+
+async def test_an_overflow_inside_a_stream_is_rescued_before_the_client_sees_it():
+    overflow = (
+        b'data: {"error":{"message":"maximum context length is 3000 tokens","code":"context_length_exceeded"}}\n\n'
+    )
+    provider = a_provider()
+    seen = []
+
+    async def upstream(scope, receive, send):
+        if scope["type"] == "http" and not seen:
+            seen.append(1)
+            while (await receive()).get("more_body"):
+                pass
+            await answering(200, overflow, "text/event-stream")(receive, send)
+            return
+        await provider(scope, receive, send)
+
+    async with a_house(upstream, **UNAWARE) as house:
+        answer = await house.chat(long_history(), stream=True, model="of-unknown-window")
+
+    assert answer.status_code == 200
+    assert b"context_length_exceeded" not in answer.content
+    assert b"You said" in answer.content
+
+
+async def test_a_stream_that_was_looked_into_arrives_whole():
+    provider = a_provider(window=100_000, answers=lambda *_: Answer(text="word " * 300))
+    body = {"stream": True, "stream_options": {"include_usage": True}}
+    async with a_house(provider, window=6000, max_output=2000, prune=NO_PRUNING, compact=OFF) as house:
+        answer = await house.chat(long_history(6), **body)
+
+    text = "".join(
+        choice["delta"].get("content") or ""
+        for line in answer.text.splitlines()
+        if line.startswith("data: {")
+        for choice in json.loads(line[6:])["choices"]
+    )
+    assert text == "word " * 300
+    assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_a_second_overflow_is_not_tried_a_third_time():
+    provider = a_provider()
+    overflow = {
+        "error": {"message": "This model's maximum context length is 3000 tokens.", "code": "context_length_exceeded"}
+    }
+    plain = Troubled(provider, answering(200, {"choices": []}))
+    provider.refuse_next(400, overflow, times=5)
+    async with a_house(plain, **UNAWARE) as house:
+        answer = await house.chat(long_history())
+
+    assert (answer.status_code, answer.json()) == (400, overflow)
+    assert len(provider.received) == 2
