@@ -70,22 +70,33 @@ _WINDOW = re.compile(
     re.IGNORECASE,
 )
 _USAGE_OPTION = re.compile(r"stream_options|include_usage", re.IGNORECASE)
-_REASONING = _any_of(
-    r"reasoning_content.{0,60}(must be passed back|is missing)",
-    r"missing .?reasoning_content",
-    r"content\[\]\.thinking.{0,60}must be passed back",
-    r"expected .?thinking.? or .?redacted_thinking.?, but found",
-    r"thinking.? or .?redacted_thinking.? blocks in the latest assistant message cannot be modified",
-    r"invalid .?signature.? in .?thinking.? block",
-    r"thinking\.signature: field required",
-    r"missing a .?thought_signature",
-    r"(invalid|corrupted) thought signature",
-    r"thought signature is not valid",
-    r"of type 'reasoning' was provided without its required following item",
-    r"was provided without its required 'reasoning' item",
-    r"encrypted content .{0,80}could not be verified",
-    r"invalid_encrypted_content",
-)
+# A provider's word about earlier reasoning → what is wrong with it. The first that matches counts.
+_REASONING = {
+    "missing": _any_of(
+        r"reasoning_content.{0,60}(must be passed back|is missing)",
+        r"missing .?reasoning_content",
+        r"content\[\]\.thinking.{0,60}must be passed back",
+        r"expected .?thinking.? or .?redacted_thinking.?, but found",
+        r"missing a .?thought_signature",
+        r"was provided without its required 'reasoning' item",
+    ),
+    "altered": _any_of(
+        r"thinking.? or .?redacted_thinking.? blocks in the latest assistant message cannot be modified",
+        r"invalid .?signature.? in .?thinking.? block",
+        r"thinking\.signature: field required",
+        r"(invalid|corrupted) thought signature",
+        r"thought signature is not valid",
+        r"of type 'reasoning' was provided without its required following item",
+        r"encrypted content .{0,80}could not be verified",
+        r"invalid_encrypted_content",
+    ),
+    # Groq and Cerebras name the property; no request parameter is called so, `reasoning` alone is one.
+    "unwanted": _any_of(
+        r"reasoning_(content|details).{0,80}(not (supported|allowed|permitted)|unsupported)",
+        r"(not support|unsupported|unexpected|unknown).{0,80}reasoning_(content|details)",
+        r"messages.{0,120}property '[^']*reasoning' is unsupported",
+    ),
+}
 _MOST_TEXT = 65536
 
 
@@ -96,8 +107,9 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
     if not body.strip() and status in (400, 413):
         return Refusal(kind="overflow")
     text = _text_of(body[:_MOST_TEXT])
-    if _REASONING.search(text):
-        return Refusal(kind="reasoning")
+    wrong = next((name for name, pattern in _REASONING.items() if pattern.search(text)), "")
+    if wrong:
+        return Refusal(kind="reasoning", reasoning=wrong)
     if status in (400, 422) and _USAGE_OPTION.search(text):
         return Refusal(kind="usage_option")
     if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not _OVERFLOW.search(text):

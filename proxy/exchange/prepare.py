@@ -13,12 +13,13 @@ from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Summarise
 from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import stands
+from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import need_of
 from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
-from proxy.exchange.reasoning import restored, stripped
+from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
 from proxy.pruning.plan import arrive, prune
@@ -63,7 +64,7 @@ def prepare(
     if not blocked:
         draft = _arrived(stripped(draft))
         if summary is not None:
-            draft = draft.under(_absorbed(draft.plan, summary, weighed))
+            draft = unbound(draft.under(_absorbed(draft.plan, summary, weighed)))
         draft, skipped, pressed = _pruned(draft, now)
     ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     # While only observing, a summary would be paid for and never be sent.
@@ -115,6 +116,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         pressed=bool(line and line.pressed),
         expected_turns=policy.expected_turns,
         model=conversation.model,
+        bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
     )
 

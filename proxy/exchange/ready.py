@@ -9,6 +9,7 @@ from hashlib import blake2b
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
+from proxy.exchange.binding import drop_option
 from proxy.exchange.compact import Need
 from proxy.exchange.measure import Inputs, Weighed, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
@@ -51,6 +52,8 @@ class Ready:
     """A summary that is due: now (this body is what goes out without it) or in the background."""
     asked_usage: bool = False
     """We asked for usage and the client did not: hide it."""
+    header: tuple[bytes, bytes] | None = None
+    """To be sent with the body: a provider's option that stands in it needs this header."""
 
     @property
     def changed(self) -> bool:
@@ -121,7 +124,9 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     sends = policy.mode == "prune"
     sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
-    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, splices)
+    option = drop_option(received, draft.weighed.index, sent.plan, policy)
+    extra = (*splices, *option.splices) if option is not None else splices
+    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
     removed = max(0, sum(weight.total for weight in draft.weighed.weights) - sum(sent.tokens))
     inherited = set(memory.plan.edits)
     return Ready(
@@ -141,6 +146,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         pressed=pressed,
         skipped=skipped,
         asked_usage=bool(splices),
+        header=option.header if option is not None else None,
     )
 
 

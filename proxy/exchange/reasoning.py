@@ -4,16 +4,19 @@ An answer's reasoning is kept with its anchor (`Reply.reasoning`, in the dialect
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from proxy.conversation.edit import RestoreReasoning, StripReasoning
 from proxy.conversation.fingerprint import digest, reply_print
 from proxy.conversation.model import Message
 from proxy.dialects.kept import is_sealed, restorations
+from proxy.exchange.binding import breaks_bound
 from proxy.exchange.measure import reply_end
 from proxy.exchange.policy import Policy
 from proxy.exchange.ready import Draft
 from proxy.exchange.receive import Received
 from proxy.pruning.reasoning import is_demanded, lacks_reasoning, strip_edits
+from proxy.pruning.reasoning_rules import REFUSED
 
 
 def stripped(draft: Draft) -> Draft:
@@ -66,6 +69,27 @@ def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:
 def _tokens(draft: Draft, payload: str) -> int:
     parts = draft.received.dialect.restored_parts(payload)
     return sum(draft.scale.weigh(Message(role="assistant", parts=parts, digest=digest(payload))).parts)
+
+
+def unbound(draft: Draft) -> Draft:
+    """Without the signed reasoning behind a summary, where the provider would refuse it and cannot be asked to drop it.
+
+    Only reasoning that was signed before the summary stood: what comes later is bound to the summary itself.
+    """
+    received = draft.received
+    breaks = breaks_bound(received, draft.weighed.index, draft.plan, draft.policy)
+    if not breaks or received.dialect.drop_option(received.view) is not None:
+        return draft
+    return draft.with_edits(
+        strip_edits(
+            received.conversation.messages,
+            received.keys,
+            lambda index: draft.weighed.weights[index].reasoning,
+            replace(draft.policy.reasoning, rule=REFUSED),
+            plan=draft.plan,
+            alone=received.dialect.reasoning_alone,
+        )
+    )
 
 
 def keeps_reasoning(received: Received, policy: Policy) -> bool:

@@ -31,9 +31,12 @@ def gate(model: str, messages: Sequence[Message], first_changed: int) -> Verdict
     return "needs_drop_option" if rule == "claude_prefix" else "forbid"
 
 
-def bound_until(model: str, messages: Sequence[Message]) -> int:
-    """Index of the first message that no bound reasoning stands behind; messages before it must not change."""
-    rule = _rule(model)
+def bound_until(model: str, messages: Sequence[Message], *, binds: bool = False) -> int:
+    """Index of the first message that no bound reasoning stands behind; messages before it must not change.
+
+    `binds`: the model was seen to bind reasoning to its prefix, whatever its name says.
+    """
+    rule = "openai_prefix" if binds else _rule(model)
     if rule == "none":
         return 0
     last = next((index for index in range(len(messages) - 1, -1, -1) if _is_signed(messages[index])), -1)

@@ -20,6 +20,7 @@ from proxy.pruning.worth import best_batch
 
 __all__ = ["arrive", "prune", "under_pressure"]
 
+_NEW_MESSAGES = 8
 _LARGEST_PROTECTED_SHARE = 0.2
 _LARGEST_MINIMUM_SHARE = 0.1
 
@@ -29,12 +30,16 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     pressed = under_pressure(situation, policy)
     if policy.policy == "pressure" and not pressed:
         return Decision(pressed=pressed)
+    if policy.keep_share:
+        # Read each message's names as it comes, so that a batch need not read the whole history at once.
+        _lasting_words(situation.messages[-_NEW_MESSAGES:])
     results = standing_results(situation)
     allowed = replaceable(results, situation, policy)
     old = old_enough(results, allowed, _protection(situation, policy), policy)
     if not old:
         return Decision(pressed=pressed)
-    free = [standing for standing in old if standing.message >= bound_until(situation.model, situation.messages)]
+    bound = bound_until(situation.model, situation.messages) if situation.bound is None else situation.bound
+    free = [standing for standing in old if standing.message >= bound]
     if not free:
         return Decision(skipped="signed_reasoning", pressed=pressed)
     chosen, skipped = _chosen(free, situation, policy, pressed=pressed)

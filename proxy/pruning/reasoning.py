@@ -23,6 +23,8 @@ class ReasoningPolicy:
     restore: Literal["demanded"] | bool = "demanded"
     """True: wherever the ledger has it. False: never, and none is kept."""
     rule: ReasoningRule = OPTIONAL
+    drop_bound: bool = False
+    """Older messages may change in front of signed reasoning where the provider can be asked to drop it."""
 
 
 LEAVE_REASONING = ReasoningPolicy()
@@ -59,8 +61,8 @@ def strip_edits(
             chosen += free
     if not everything:
         gone = {*chosen, *settled}
-        left = [_bare(message) if number in gone else message for number, message in enumerate(messages)]
-        bound = bound_until(model, left)
+        left = [bare(message) if number in gone else message for number, message in enumerate(messages)]
+        bound = bound_until(model, left, binds=policy.rule.binds)
         chosen = [number for number in chosen if number >= bound]
     return tuple(StripReasoning(at=keys[number], tokens_before=reasoning_tokens(number)) for number in chosen)
 
@@ -141,5 +143,6 @@ def _is_signed(message: Message) -> bool:
     return any(isinstance(part, Reasoning) and part.signed for part in message.parts)
 
 
-def _bare(message: Message) -> Message:
+def bare(message: Message) -> Message:
+    """The message without its reasoning."""
     return replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))

@@ -27,20 +27,23 @@ class ReasoningRule:
     more."""
     refuses: bool = False
     """Requests with reasoning in them are refused."""
+    binds: bool = False
+    """Was seen to refuse edits in front of signed reasoning, beyond the models that `pruning.gate` knows."""
 
 
 OPTIONAL = ReasoningRule()
 """Nothing breaks without it: xAI, Groq, Z.ai, Mistral, llama.cpp, vLLM, Ollama, and whoever is unknown."""
 
 _DEMANDED = ReasoningRule(name="must come back", demands="all")
-_REFUSED = ReasoningRule(name="must not come back", refuses=True)
+REFUSED = ReasoningRule(name="must not come back", refuses=True)
+"""All reasoning goes, that of the open turn too."""
 
 # Upstream (empty: any), model, rule. The first that matches counts. Source and date stand above each row.
 _ROWS: tuple[tuple[str, re.Pattern[str], ReasoningRule], ...] = tuple(
     (upstream, re.compile(model, re.IGNORECASE), rule)
     for upstream, model, rule in (
         # DeepSeek API docs, "Reasoning Model" (2025-01): 400 if `reasoning_content` stands in the input.
-        ("deepseek", r"deepseek-r1\b", replace(_REFUSED, name="DeepSeek R1")),
+        ("deepseek", r"deepseek-r1\b", replace(REFUSED, name="DeepSeek R1")),
         # DeepSeek API docs, "Thinking Mode" (2026-08): back with every tool call; clients report every answer (400 "The
         # `reasoning_content` in the thinking mode must be passed back to the API.").
         (
@@ -88,8 +91,18 @@ def reasoning_rule(model: str, *, upstream: str = "", must_pass_back: bool | Non
     return next(found, OPTIONAL)
 
 
-def learned_rule(rule: ReasoningRule, lesson: str) -> ReasoningRule:
-    """The rule after what a refusal taught: `demanded`, `refused`, or nothing (empty)."""
-    if lesson == "demanded":
-        return rule if rule.demands else _DEMANDED
-    return _REFUSED if lesson == "refused" else rule
+Lesson = Literal["", "demanded", "refused", "bound"]
+"""What a refusal taught: reasoning must come back, must not come back, or is bound to what stands before it."""
+
+
+def learned_rule(rule: ReasoningRule, lesson: Lesson) -> ReasoningRule:
+    """The rule after what a refusal taught."""
+    match lesson:
+        case "demanded":
+            return replace(rule, name=rule.name if rule.demands else _DEMANDED.name, demands="all")
+        case "refused":
+            return REFUSED
+        case "bound":
+            return replace(rule, binds=True)
+        case "":
+            return rule

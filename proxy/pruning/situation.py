@@ -48,6 +48,8 @@ class Situation:
     expected_turns: float | None = None
     """How many more calls this conversation will probably make (`horizon.expected_turns`); None: as many as it has made."""
     model: str = ""
+    bound: int | None = None
+    """Messages before this one must not change, by what was learned or configured; None: `pruning.gate` says it."""
     tools: tuple[str, ...] = ()
     """Names of the tools that the request offers."""
 

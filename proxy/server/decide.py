@@ -12,6 +12,7 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Received, receive
+from proxy.pruning.reasoning_rules import learned_rule
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
 from proxy.server.past import remember
@@ -66,7 +67,9 @@ async def _predicted(
     await warm(scale, received.conversation)
     counts_only = dialect.is_count(exchange.route.rest_path)
     asks = known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
-    policy = replace(known.policy, ask_usage=asks, replay_only=counts_only)
+    wish = known.policy.reasoning
+    rule = learned_rule(wish.rule, await shared.habits.reasoning(upstream, model))
+    policy = replace(known.policy, ask_usage=asks, replay_only=counts_only, reasoning=replace(wish, rule=rule))
     now = time.time()
     failed_open = ""
     try:

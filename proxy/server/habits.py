@@ -1,19 +1,21 @@
-"""What was learned of upstreams by their refusals: who does not know an option, and how large a window is."""
+"""What was learned of upstreams by their refusals: an option that is not known, a window, a wish about reasoning."""
 
 import structlog
 
 from proxy.errors import StoreError
 from proxy.ledger.store import Ledger
+from proxy.pruning.reasoning_rules import Lesson
 
 log = structlog.get_logger("proxy")
 
 
 class Habits:
-    """Kept in the process, and windows in the ledger too, so that a restart does not have to learn them again."""
+    """Kept in the process, and what concerns a model in the ledger too, so that no restart has to learn it again."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._windows: dict[tuple[str, str], int | None] = {}
+        self._reasoning: dict[tuple[str, str], Lesson] = {}
         self.silent: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
 
@@ -28,15 +30,51 @@ class Habits:
             self._windows[key] = int(stored) if stored else None
         return self._windows[key]
 
+    async def reasoning(self, upstream: str, model: str) -> Lesson:
+        """What refusals taught about the model's reasoning; empty when nothing has."""
+        key = (upstream, model)
+        if key not in self._reasoning:
+            try:
+                stored = await self._ledger.learned(_reasoning_name(*key))
+            except StoreError:
+                return ""
+            self._reasoning[key] = _lesson(stored)
+        return self._reasoning[key]
+
+    async def learn_reasoning(self, upstream: str, model: str, lesson: Lesson) -> None:
+        """Remember what a refusal about reasoning, and the try after it, have shown."""
+        self._reasoning[upstream, model] = lesson
+        log.info("reasoning_learned", upstream=upstream, model=model, lesson=lesson)
+        await self._learn(_reasoning_name(upstream, model), lesson.encode())
+
     async def learn_window(self, upstream: str, model: str, window: int) -> None:
         """Remember what an overflow answer said."""
         self._windows[upstream, model] = window
         log.info("window_learned", upstream=upstream, model=model, window=window)
+        await self._learn(_name(upstream, model), b"%d" % window)
+
+    async def _learn(self, name: str, value: bytes) -> None:
         try:
-            await self._ledger.learn(_name(upstream, model), b"%d" % window)
+            await self._ledger.learn(name, value)
         except StoreError as error:
             log.warning("failed_open", stage="learn", error=type(error).__name__)
 
 
 def _name(upstream: str, model: str) -> str:
     return f"window/{upstream}/{model}"
+
+
+def _reasoning_name(upstream: str, model: str) -> str:
+    return f"reasoning/{upstream}/{model}"
+
+
+def _lesson(stored: bytes | None) -> Lesson:
+    match stored:
+        case b"demanded":
+            return "demanded"
+        case b"refused":
+            return "refused"
+        case b"bound":
+            return "bound"
+        case _:
+            return ""

@@ -8,11 +8,13 @@ import time
 
 import structlog
 
+from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.dialects.base import Observation, Reader
 from proxy.errors import StoreError
 from proxy.exchange.prepare import Ready
+from proxy.exchange.reasoning import keeps_reasoning
 from proxy.exchange.settle import Circumstances, settle
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
@@ -85,7 +87,9 @@ class Handler:
         answer, held = answered
         streams = is_event_stream(answer.headers)
         call.status = answer.status
-        call.reader = call.dialect.reader(stream=streams)
+        call.reader = call.dialect.reader(
+            stream=streams, keep_reasoning=keeps_reasoning(call.received, call.policy)
+        )
         hides = call.ready.asked_usage and streams
         await call.exchange.respond(
             answer,
@@ -117,6 +121,8 @@ class Handler:
             if call.queued and turn.outcome not in ("ok", "blocked"):
                 await unsaid(self.shared, call)
             await self.shared.ledger.settle(settled.anchor, turn)
+            for anchor in settled.held:
+                await self.shared.ledger.decide(anchor, EMPTY_PLAN)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
             failed("settle", error)

@@ -64,6 +64,7 @@ class Policies:
             reasoning=ReasoningPolicy(
                 strip=settings.reasoning.strip,
                 restore=settings.reasoning.restore,
+                drop_bound=settings.reasoning.drop_bound,
                 rule=reasoning_rule(model, upstream=upstream, must_pass_back=chosen.must_pass_back_reasoning),
             ),
             doubt=0.0 if is_known_tokenizer(model) else _DOUBT,

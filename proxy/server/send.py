@@ -16,6 +16,7 @@ from proxy.exchange.prepare import as_it_came
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
+from proxy.server.reconcile import learn, reconciled
 from proxy.wire.encoding import ChunkDecoder, Corrupt
 from proxy.wire.headers import Headers, first
 
@@ -26,6 +27,7 @@ Answer = tuple[UpstreamResponse, tuple[bytes, ...]]
 
 # Statuses that may be about the body; 429, 401 and the like never are.
 _ABOUT_THE_BODY = frozenset({400, 413, 422, 500})
+_REFUSED = 400
 _MOST_ERROR_BYTES = 1024 * 1024
 _MOST_PEEKED_CHUNKS = 16
 _PEEK_SHARE = 0.7
@@ -56,6 +58,8 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
     ready = call.ready
     if kind == "overflow" and refusal is not None:
         return await _rescued(shared, call, refusal)
+    if kind == "reasoning" and refusal is not None:
+        return await _reconciled(shared, call, refusal)
     if status not in (400, 413, 422) or not (ready.changed or ready.asked_usage):
         return None
     if kind == "usage_option" and ready.asked_usage:
@@ -65,10 +69,43 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         call.policy = replace(call.policy, ask_usage=False)
         call.ready = prepared_again(shared, call, call.policy)
     else:
-        log.warning("rewrite_refused", session=ready.anchor.session, edits=len(ready.sent_plan.edits))
-        call.failed_open = "refused"
-        call.ready = as_it_came(ready, call.memory, call.policy, call.scale, call.learned)
+        _as_it_came(call)
     return await _send(call), ()
+
+
+def _as_it_came(call: Call) -> None:
+    """The call becomes the client's own bytes: what we made of them was refused."""
+    ready = call.ready
+    log.warning("rewrite_refused", session=ready.anchor.session, edits=len(ready.sent_plan.edits))
+    call.failed_open = "refused"
+    call.ready = as_it_came(ready, call.memory, call.policy, call.scale, call.learned)
+
+
+async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | None:
+    """A refusal about reasoning: once more as the provider wants it, or as the client sent it; None for neither.
+
+    What the second try shows is remembered for the model; where it is refused too, nothing of it stays.
+    """
+    before = call.policy, call.ready
+    found = reconciled(shared, call, refusal)
+    if found is not None:
+        call.policy, call.ready = found
+        await stored(shared, call)
+        answer = await _send(call)
+        if answer.status < _REFUSED:
+            log.info("reasoning_reconciled", session=call.ready.anchor.session, wrong=refusal.reasoning)
+            await learn(shared, call, refusal, reconciled=True)
+            return answer, ()
+        await answer.aclose()
+        call.policy, call.ready = before
+        await stored(shared, call)
+    if not call.ready.changed:
+        return None
+    _as_it_came(call)
+    answer = await _send(call)
+    if answer.status < _REFUSED:
+        await learn(shared, call, refusal, reconciled=False)
+    return answer, ()
 
 
 async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None:
@@ -133,12 +170,24 @@ async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ..
 
 async def _send(call: Call) -> UpstreamResponse:
     started = time.perf_counter()
-    if call.ready.body is call.received.view.body:
+    ready = call.ready
+    if ready.body is call.received.view.body:
         answer = await call.exchange.send_upstream(call.raw)
+    elif ready.header is None:
+        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding",))
     else:
-        answer = await call.exchange.send_upstream(call.ready.body, drop=(b"content-encoding",))
+        name, value = ready.header
+        added = (name, _listed(first(call.exchange.client_headers, name), value))
+        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding", name), add=(added,))
     call.upstream_ms = (time.perf_counter() - started) * 1000
     return answer
+
+
+def _listed(listed: bytes | None, value: bytes) -> bytes:
+    """A header's comma-separated list with this value in it."""
+    if not listed:
+        return value
+    return listed if value in listed else listed + b"," + value
 
 
 async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...]]:

@@ -194,6 +194,8 @@ class Reasoning(Section, frozen=True, kw_only=True):
     """Which turns' reasoning goes; never where the provider forbids it."""
     restore: Literal["demanded"] | bool = "demanded"
     """Put reasoning that the client dropped in again: where the provider refuses otherwise, wherever it is known, or never."""
+    drop_bound: bool = False
+    """Prune also in front of signed thinking, and have Anthropic drop the blocks that this makes invalid."""
 
 
 class Settings(Section, frozen=True, kw_only=True):

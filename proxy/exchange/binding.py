@@ -1,0 +1,54 @@
+"""Signed reasoning that is bound to everything before it: what may change in front of it, and at what price."""
+
+from collections.abc import Mapping
+
+from proxy.conversation.edit import Edit, Plan, Replace, StripReasoning, Summarise
+from proxy.dialects.base import DropOption
+from proxy.exchange.policy import Policy
+from proxy.exchange.receive import Received
+from proxy.pruning.gate import bound_until, gate
+from proxy.pruning.reasoning import bare
+
+
+def bound_by(received: Received, policy: Policy) -> int | None:
+    """Before which message nothing may change, where a lesson or a setting says so; None leaves it to the gate."""
+    conversation, wish = received.conversation, policy.reasoning
+    if wish.drop_bound and received.dialect.drop_option(received.view) is not None:
+        is_dropped = gate(conversation.model, conversation.messages, 0) == "needs_drop_option"
+        return 0 if is_dropped else None
+    return bound_until(conversation.model, conversation.messages, binds=True) if wish.rule.binds else None
+
+
+def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, policy: Policy) -> bool:
+    """Whether signed reasoning stands behind a late edit, at a provider that refuses it unless asked to drop it.
+
+    True also for what was signed after the edit, and is valid: which of them is which, only the provider knows.
+    """
+    clears = policy.reasoning.drop_bound
+    late = [at for edit in plan.edits if (at := _late(edit, index, clears=clears)) is not None]
+    if not late:
+        return False
+    conversation = received.conversation
+    gone = {index[edit.at] for edit in plan.edits if isinstance(edit, StripReasoning) and edit.at in index}
+    left = [bare(message) if number in gone else message for number, message in enumerate(conversation.messages)]
+    return gate(conversation.model, left, min(late) + 1) == "needs_drop_option"
+
+
+def drop_option(received: Received, index: Mapping[bytes, int], plan: Plan, policy: Policy) -> DropOption | None:
+    """What must go out with this plan so that the provider drops invalid reasoning; None where nothing must or can."""
+    breaks = breaks_bound(received, index, plan, policy)
+    return received.dialect.drop_option(received.view) if breaks else None
+
+
+def _late(edit: Edit, index: Mapping[bytes, int], *, clears: bool) -> int | None:
+    """The last message that an edit of something old changes; None for all other edits.
+
+    `clears`: placeholders may have come in front of signed reasoning; else they come only where none stands behind.
+    """
+    match edit:
+        case Summarise() if edit.first in index and edit.last in index:
+            return index[edit.last]
+        case Replace(kind="clear") if clears and edit.at in index:
+            return index[edit.at]
+        case _:
+            return None
