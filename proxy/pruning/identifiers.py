@@ -15,6 +15,8 @@ _WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{4,120}")
 _FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
 _EDGE = ".:-+/\\~@$"
 
+_GENEROUS = 1.4
+
 _WEIGHT = {"symbol": 8, "file": 8, "path": 4, "id": 3, "number": 2, "url": 1}
 """How much likelier one kind is to be quoted than another, in round figures: symbols and file names of program code are
 quoted about every third time, paths and ids every tenth, numbers and web addresses every thirtieth."""
@@ -29,17 +31,30 @@ def identifiers(
     `known`: words that stand elsewhere and are left out.
     """
     found = words(text)
-    priced = [(word, count(f" {word}")) for word in found if word not in known]
-    priced.sort(key=lambda item: -_WEIGHT[kind_of(item[0])] * (1 + math.log2(found[item[0]])) / item[1])
-    kept = set()
-    left = room_tokens
-    for word, tokens in priced:
-        if tokens <= left:
-            kept.add(word)
-            left -= tokens
-        if left <= 1:
+    ranked = sorted((word for word in found if word not in known), key=lambda word: -_worth(word, found[word]))
+    # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
+    # too generous, then counted as a whole and cut until they fit.
+    kept: list[str] = []
+    left = room_tokens * _GENEROUS
+    for word in ranked:
+        if left <= 0:
             break
-    return tuple(word for word in found if word in kept)
+        if (tokens := _about(word)) <= left:
+            kept.append(word)
+            left -= tokens
+    while kept and (tokens := count(" ".join(kept))) > room_tokens:
+        del kept[min(len(kept) - 1, len(kept) * room_tokens // tokens) :]
+    chosen = set(kept)
+    return tuple(word for word in found if word in chosen)
+
+
+def _worth(word: str, times: int) -> float:
+    return _WEIGHT[kind_of(word)] * (1 + math.log2(times)) / _about(word)
+
+
+def _about(word: str) -> int:
+    """Tokens of a word behind a space, roughly: digits come in threes, letters in larger pieces."""
+    return 1 + len(word) // (3 if word.isdigit() else 5)
 
 
 @lru_cache(maxsize=2048)

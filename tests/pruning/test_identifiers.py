@@ -36,7 +36,7 @@ def test_each_kind_is_recognised(word, kind):
 def test_symbols_and_files_go_before_numbers_and_addresses():
     text = "see https://example.org/a/long/address and 12345678 in handleRequest of server.py"
 
-    assert identifiers(text, count, 8) == ("handleRequest", "server.py")
+    assert identifiers(text, count, 6) == ("handleRequest", "server.py")
 
 
 def test_what_stands_often_goes_before_what_stands_once():
@@ -65,7 +65,7 @@ def test_escaped_line_ends_in_call_arguments_do_not_glue_words():
 def test_they_fit_into_the_room_and_stand_in_the_text(text, room):
     kept = identifiers(text, count, room)
 
-    assert sum(count(f" {word}") for word in kept) <= room
+    assert count(" ".join(kept)) <= room or not kept
     assert all(word in text for word in kept)
     assert len(set(kept)) == len(kept)
 

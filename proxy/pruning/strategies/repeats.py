@@ -5,6 +5,7 @@ after a change, a page looked at again). The *newer* copy is replaced: replacing
 cache behind it.
 """
 
+import heapq
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +17,9 @@ _LINE_SHOWN = 80
 _LEAST_LINES = 6
 _LEAST_CHARS = 400
 """A run must be worth its reference, which takes about 60 tokens."""
+_MOST_COMPARED = 3
+_SHORT_LINE = 8
+"""Lines up to this length (braces, blanks) tell nothing about where a text comes from."""
 _LONGEST_CHARS = 400_000
 """Longer texts are compared as a whole only, to bound the work."""
 
@@ -46,18 +50,28 @@ def repeats(text: str, earlier: Sequence[Earlier]) -> Repeat | None:
     lines = text.split("\n")
     if len(lines) < _LEAST_LINES or not _LEAST_CHARS <= len(text) <= _LONGEST_CHARS:
         return None
-    known = frozenset(line for line in lines if len(line) > 8)
     best: tuple[int, Earlier, list[tuple[int, int]]] | None = None
-    for candidate in earlier:
-        if _LEAST_CHARS <= len(candidate.text) <= _LONGEST_CHARS and not known.isdisjoint(_places(candidate.text)):
-            runs = _runs(lines, candidate.text)
-            repeated = sum(sum(map(len, lines[start:end])) for start, end in runs)
-            if runs and (best is None or repeated > best[0]):
-                best = (repeated, candidate, runs)
+    for candidate in _likeliest(lines, earlier):
+        runs = _runs(lines, candidate.text)
+        repeated = sum(sum(map(len, lines[start:end])) for start, end in runs)
+        if runs and (best is None or repeated > best[0]):
+            best = (repeated, candidate, runs)
     if best is None:
         return None
     _, candidate, runs = best
     return Repeat(_with_references(lines, runs, candidate), candidate.key, candidate.part)
+
+
+def _likeliest(lines: Sequence[str], earlier: Sequence[Earlier]) -> list[Earlier]:
+    """The few results that share most with these lines, in whatever order, the one that shares most first."""
+    known = {line for line in lines if len(line) > _SHORT_LINE}
+    shared = []
+    for position, candidate in enumerate(earlier):
+        if _LEAST_CHARS <= len(candidate.text) <= _LONGEST_CHARS:
+            common = known & _places(candidate.text).keys()
+            if len(common) >= _LEAST_LINES // 2 and (chars := sum(map(len, common))) >= _LEAST_CHARS // 2:
+                shared.append((-chars, position))
+    return [earlier[position] for _, position in heapq.nsmallest(_MOST_COMPARED, shared)]
 
 
 @lru_cache(maxsize=256)
@@ -65,7 +79,7 @@ def _places(text: str) -> dict[str, list[int]]:
     """Where each line of a text stands. Shared: not to be changed."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n")):
-        if len(line) > 8:
+        if len(line) > _SHORT_LINE:
             places.setdefault(line, []).append(number)
     return places
 
