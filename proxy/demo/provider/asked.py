@@ -27,12 +27,13 @@ class Refused(Exception):
 class Rules:
     """Which of the rules that only some models have are in force."""
 
-    reasoning_back: Literal["", "deepseek", "kimi"] = ""
-    """Chat: assistant messages with tool calls must carry `reasoning_content`; the value chooses the error text."""
+    reasoning_back: Literal["", "deepseek", "kimi", "groq"] = ""
+    """Chat: assistant messages with tool calls must carry `reasoning_content`, or for groq none may; the value chooses
+    the error text."""
     prefix_check: bool = False
     """Messages: thinking is signed and bound to everything before it; an edit before it is refused or dropped."""
     signatures_back: bool = False
-    """Gemini: the first function call of every step of the current turn needs its `thoughtSignature`."""
+    """Gemini, and its form in chat: the first call of every step of the current turn needs its thought signature."""
     usage_always: bool = False
     """Chat: the last chunk with choices carries usage, asked or not (DeepSeek, Mistral)."""
     cache_writes: bool = False

@@ -4,7 +4,7 @@ Structure rules and their texts as the vendor's servers send them; usage as in t
 chunk and one last chunk without choices when `stream_options.include_usage` is set, nothing at all otherwise.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.demo.provider.asked import (
@@ -14,22 +14,13 @@ from proxy.demo.provider.asked import (
     Refused,
     Reply,
     Request,
-    Rules,
     Unit,
     pieces,
     sse,
     tools_unit,
     unit,
 )
-
-_ROLES = ("system", "assistant", "user", "function", "tool", "developer")
-_PARTS = {"tool": ("text", "image_url"), "user": ("text", "image_url", "input_audio", "file")}
-
-
-def error(message: str, *, status: int = 400, code: str | None = None, param: str | None = None) -> Refused:
-    """An error in OpenAI's shape."""
-    body = {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
-    return Refused(status, body)
+from proxy.demo.provider.chat_rules import checked, error
 
 
 class Chat:
@@ -38,9 +29,7 @@ class Chat:
     def asked(self, request: Request) -> Asked:
         """Check roles, contents and pairs, and read the body."""
         body, rules = request.body, request.rules
-        messages = _checked(body, rules)
-        check_pairs(messages)
-        _check_reasoning(messages, rules.reasoning_back)
+        messages = checked(body, rules)
         last = messages[-1]
         return Asked(
             body=body,
@@ -86,8 +75,9 @@ class Chat:
                     "id": call.call_id,
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments},
+                    **_signed(reply, index),
                 }
-                for call in answer.calls
+                for index, call in enumerate(answer.calls)
             ]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
         return {**_head(reply, "chat.completion"), "choices": [choice], "usage": usage(reply)}
@@ -148,99 +138,10 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "\n".join(part["text"] for part in content or () if part.get("type") == "text")
 
 
-def check_pairs(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Every tool call is answered right behind it, and every tool message answers one."""
-    open_ids: list[str] = []
-    known: set[str] = set()
-    for number, message in enumerate(messages):
-        if message["role"] == "tool":
-            if "tool_call_id" not in message:
-                raise error(f"Missing required parameter: 'messages[{number}].tool_call_id'.")
-            if message["tool_call_id"] not in known:
-                raise error(
-                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
-                    "'tool_calls'.",
-                    param=f"messages.[{number}].role",
-                )
-            open_ids = [call_id for call_id in open_ids if call_id != message["tool_call_id"]]
-            continue
-        _check_closed(open_ids, number)
-        open_ids = [call["id"] for call in message.get("tool_calls") or ()]
-        known = set(open_ids)
-    _check_closed(open_ids, len(messages))
-
-
-def _check_closed(open_ids: Sequence[str], number: int) -> None:
-    if open_ids:
-        raise error(
-            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_ids)}",
-            param=f"messages.[{number}].role",
-        )
-
-
-def _checked(body: Mapping[str, Any], rules: Rules) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(body.get("model"), str):
-        raise error("you must provide a model parameter")
-    if "stream_options" in body:
-        if not rules.stream_options:
-            raise error("property 'stream_options' is unsupported")
-        if not body.get("stream"):
-            raise error(
-                "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
-            )
-    messages = body.get("messages")
-    if not isinstance(messages, list):
-        raise error("Missing required parameter: 'messages'.", code="missing_required_parameter", param="messages")
-    if not messages:
-        raise error(
-            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.",
-            code="empty_array",
-            param="messages",
-        )
-    for number, message in enumerate(messages):
-        _check_message(number, message)
-    return messages
-
-
-def _check_message(number: int, message: Mapping[str, Any]) -> None:
-    role, content = message.get("role"), message.get("content")
-    if role not in _ROLES:
-        supported = ", ".join(f"'{name}'" for name in _ROLES[:-1]) + f", and '{_ROLES[-1]}'"
-        raise error(
-            f"Invalid value: '{role}'. Supported values are: {supported}.",
-            code="invalid_value",
-            param=f"messages[{number}].role",
-        )
-    if content is None and not (role == "assistant" and message.get("tool_calls")):
-        raise error("Invalid value for 'content': expected a string, got null.", param=f"messages.[{number}].content")
-    if isinstance(content, list):
-        allowed = _PARTS.get(str(role), ("text", "refusal"))
-        if not content or any(part.get("type") not in allowed for part in content):
-            raise error(
-                f"Invalid 'messages[{number}]'. Content blocks are expected to be either text or image_url type."
-            )
-    for position, call in enumerate(message.get("tool_calls") or ()):
-        where = f"messages[{number}].tool_calls[{position}].function.arguments"
-        if not isinstance((call.get("function") or {}).get("arguments"), str):
-            raise error(
-                f"Invalid type for '{where}': expected a string, but got an object instead.",
-                code="invalid_type",
-                param=where,
-            )
-
-
-def _check_reasoning(messages: Sequence[Mapping[str, Any]], rule: str) -> None:
-    """DeepSeek and Kimi in thinking mode want `reasoning_content` back with every tool call."""
-    if not rule:
-        return
-    for number, message in enumerate(messages):
-        if message["role"] == "assistant" and message.get("tool_calls") and not message.get("reasoning_content"):
-            if rule == "deepseek":
-                raise error("The `reasoning_content` in the thinking mode must be passed back to the API.")
-            raise error(
-                f"thinking is enabled but reasoning_content is missing in assistant tool call message at index {number}"
-            )
+def _signed(reply: Reply, index: int) -> dict[str, Any]:
+    """What the first of an answer's calls carries beside its own where signatures must come back."""
+    signs = reply.rules.signatures_back and not index
+    return {"extra_content": {"google": {"thought_signature": reply.seal}}} if signs else {}
 
 
 def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
@@ -281,6 +182,7 @@ def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
         yield {"content": piece}
     for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call.call_id, "type": "function", "function": function}]}
+        opening = {"index": index, "id": call.call_id, "type": "function", "function": function}
+        yield {"tool_calls": [{**opening, **_signed(reply, index)}]}
         for piece in pieces(call.arguments, reply.piece):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.demo.provider import responses_items as items
 from proxy.demo.provider.asked import Asked, Refused, Reply, Request, chain, pieces, seal, sse, tools_unit, unit
-from proxy.demo.provider.chat import error
+from proxy.demo.provider.chat_rules import error
 
 
 class Responses:

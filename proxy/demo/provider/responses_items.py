@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.demo.provider.asked import ID_OVERHEAD, MESSAGE_OVERHEAD, Reply, Unit, unit
-from proxy.demo.provider.chat import error
+from proxy.demo.provider.chat_rules import error
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "computer_call", "apply_patch_call", "shell_call")
 _OUTPUTS = tuple(f"{name}_output" for name in _CALLS)
