@@ -4,30 +4,16 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.errors import StoreError
 from proxy.exchange import prepare as prepare_module
 from proxy.server import decide
-from proxy.stores.memory import MemoryStore
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider
+from tests.server.stores import Failing
 
 pytestmark = pytest.mark.anyio
 
 LONG = "alpha beta gamma delta " * 500
 SEEN = [*rounds(LONG), said("read it"), user("next")]
-
-
-class Failing(MemoryStore):
-    """A store of which these methods do not work."""
-
-    def __init__(self, *methods, error=StoreError):
-        super().__init__(ttl_s=3600.0, clock=lambda: 1000.0)
-
-        async def fail(*_):
-            raise error("the store is gone")
-
-        for method in methods:
-            setattr(self, method, fail)
 
 
 def eager(upstream, **more):

@@ -1,0 +1,57 @@
+import json
+
+import pytest
+import structlog
+
+from proxy.server.events import configure, fields_of
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    yield
+    structlog.reset_defaults()
+
+
+def test_r4_c1_fields_hold_estimate_actual_and_signed_error():
+    said = fields_of(a_turn(estimated=5120, usage=Usage(input_tokens=5115, output_tokens=50)))
+
+    assert (said["estimated"], said["actual"], said["error"], said["error_percent"]) == (5120, 5115, 5, 0.098)
+    assert said["source"] == "provider"
+
+
+@pytest.mark.parametrize("usage", [Usage(), Usage(input_tokens=0, output_tokens=3)])
+def test_c6_no_actual_is_null_and_never_nought_percent(usage):
+    said = fields_of(a_turn(usage=usage))
+
+    assert said["actual"] is said["error"] is said["error_percent"] is None
+
+
+def test_json_is_one_object_a_line_on_standard_error(capsys):
+    configure(form="json", level="info")
+    structlog.get_logger("x").info("something", number=1, ratio=0.5)
+    written = capsys.readouterr()
+    entry = json.loads(written.err)
+
+    assert written.out == ""
+    assert (entry["event"], entry["level"], entry["number"]) == ("something", "info", 1)
+    assert entry["timestamp"].endswith("Z")
+
+
+def test_lines_for_people_have_no_colours(capsys):
+    configure(form="console", level="info")
+    structlog.get_logger("x").info("something", number=1)
+
+    written = capsys.readouterr().err
+    assert "something" in written
+    assert "number=1" in written
+    assert "\x1b" not in written
+
+
+def test_what_is_below_the_level_is_not_written(capsys):
+    configure(form="json", level="warning")
+    structlog.get_logger("x").info("quiet")
+    structlog.get_logger("x").warning("loud")
+
+    assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["loud"]

@@ -1,0 +1,78 @@
+import pytest
+
+from proxy.errors import StoreError
+from proxy.server.learning import Estimates
+from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample
+from tests.server.stores import Failing, a_store
+
+pytestmark = pytest.mark.anyio
+
+WHO = ("openai", "m", "o200k_base")
+
+
+def a_sample(actual=1300, tokens=1000):
+    return Sample(growth=Growth(tokens, 2, 1), actual=actual, anchored=True, usable=True)
+
+
+async def taught(estimates, times=1):
+    for _ in range(times):
+        await estimates.teach(*WHO, a_sample())
+
+
+async def test_what_was_taught_is_known_and_survives_a_restart():
+    store = a_store()
+    estimates = Estimates(store, enabled=True)
+    assert await estimates.get(*WHO) == NOTHING_LEARNED
+    await taught(estimates, 10)
+    known = await estimates.get(*WHO)
+
+    assert known.factor > 1.1
+    assert await Estimates(store, enabled=True).get(*WHO) == known
+
+
+async def test_r14_lessons_belong_to_an_upstream_a_model_and_an_encoding():
+    estimates = Estimates(a_store(), enabled=True)
+    await taught(estimates, 10)
+
+    for who in (("other", "m", "o200k_base"), ("openai", "n", "o200k_base"), ("openai", "m", "cl100k_base")):
+        assert await estimates.get(*who) == NOTHING_LEARNED
+
+
+async def test_later_lessons_are_written_eight_at_a_time():
+    store = a_store()
+    written = []
+    real = store.learn
+
+    async def learn(name, value):
+        written.append(name)
+        await real(name, value)
+
+    store.learn = learn
+    await taught(Estimates(store, enabled=True), 32)
+
+    assert len(written) == 16 + 2
+
+
+async def test_switched_off_nothing_is_learned_or_asked():
+    estimates = Estimates(Failing("learn", "learned"), enabled=False)
+    await taught(estimates, 5)
+
+    assert await estimates.get(*WHO) == NOTHING_LEARNED
+
+
+async def test_without_a_store_this_process_goes_on_learning():
+    estimates = Estimates(Failing("learn", "learned"), enabled=True)
+    assert await estimates.get(*WHO) == NOTHING_LEARNED
+    for _ in range(10):
+        with pytest.raises(StoreError):
+            await estimates.teach(*WHO, a_sample())
+
+    assert (await estimates.get(*WHO)).samples == 10
+
+
+async def test_an_unusable_call_teaches_nothing():
+    store = Failing("learn")
+    estimates = Estimates(store, enabled=True)
+    await estimates.teach(*WHO, Sample(growth=Growth(1000, 2, 1), actual=9000, anchored=True, usable=False))
+
+    assert await estimates.get(*WHO) == NOTHING_LEARNED
