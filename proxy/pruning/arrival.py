@@ -12,6 +12,8 @@ from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats, whole_res
 
 _WORTH_TOKENS = 30
 """An edit must save more: below that the text is only made harder to read."""
+_WORTH_CHARS = 200
+"""A shorter text is no longer than the reference that would stand in its place."""
 
 
 def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
@@ -25,9 +27,8 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
     ]
     if not fresh:
         return ()
-    edited = frozenset((edit.at, edit.part) for edit in situation.plan.edits if isinstance(edit, Replace))
-    start = first_open(situation.messages, situation.keys, situation.plan)
-    earlier = whole_results(situation.messages, situation.keys, situation.seen, edited, start)
+    looks_back = policy.repeats and any(len(standing.result.text) > _WORTH_CHARS for standing in fresh)
+    earlier = _whole_before(situation) if looks_back else []
     edits: list[Edit] = []
     for standing in fresh:
         edit = _edit(standing, earlier, situation, policy)
@@ -36,6 +37,12 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
         else:
             earlier.append(Earlier(standing.key, standing.part, standing.result.text, standing.call))
     return tuple(edits)
+
+
+def _whole_before(situation: Situation) -> list[Earlier]:
+    edited = frozenset((edit.at, edit.part) for edit in situation.plan.edits if isinstance(edit, Replace))
+    start = first_open(situation.messages, situation.keys, situation.plan)
+    return whole_results(situation.messages, situation.keys, situation.seen, edited, start)
 
 
 def _last_calls(situation: Situation) -> int:

@@ -63,7 +63,7 @@ PRESETS = {
     ),
     "bold": (
         ArrivePolicy(collapse=True),
-        PrunePolicy(protect_tokens=2_000, minimum_tokens=250, keep_share=0.05),
+        PrunePolicy(protect_tokens=1_000, minimum_tokens=100, keep_share=0.09),
     ),
 }
 """Profile → what it sets for policy `priced`. The price formula decides when; these say how much is kept.

@@ -65,7 +65,8 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     start = max(since, first_open(messages, keys, situation.plan))
     edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
     found = pairs(messages[since:])
-    answers = Counter(pair.call_message for pair in found)
+    answers = Counter([pair.call_message for pair in found])
+    broken = {at for at, number in answers.items() if at < 0 or number != _calls(messages[at + since])}
     results = []
     for message, part, result, call, call_message in found:
         index = message + since
@@ -74,8 +75,7 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
         key = keys[index]
         edit = edits.get((key, part)) if edits else None
         now = tokens(index)[part] if edit is None else edit.tokens_after
-        broken = call_message < 0 or answers[call_message] != _calls(messages[call_message + since])
-        results.append(Standing(index, part, key, result, call, now, edit, broken))
+        results.append(Standing(index, part, key, result, call, now, edit, call_message in broken))
     return results
 
 
