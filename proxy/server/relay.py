@@ -166,7 +166,7 @@ class Exchange:
         answer: UpstreamResponse,
         *,
         extra: Sequence[tuple[bytes, bytes]] = (),
-        held: Iterable[bytes] = (),
+        held: Sequence[bytes] = (),
         transform: Callable[[bytes], bytes] | None = None,
         observe: Callable[[bytes], None] | None = None,
         heartbeat: bool = False,
@@ -239,12 +239,12 @@ class Exchange:
     async def _forward(
         self,
         answer: UpstreamResponse,
-        held: Iterable[bytes],
+        held: Sequence[bytes],
         transform: Callable[[bytes], bytes] | None,
         watch: Callable[[bytes], None] | None,
         send: Send,
     ) -> None:
-        async for chunk in _joined(held, answer):
+        async for chunk in _joined(held, answer) if held else answer.chunks():
             piece = chunk if transform is None else transform(chunk)
             if piece:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -281,7 +281,7 @@ async def relay(exchange: Exchange) -> None:
     await exchange.respond(await exchange.send_streaming())
 
 
-async def _joined(held: Iterable[bytes], answer: UpstreamResponse) -> AsyncIterator[bytes]:
+async def _joined(held: Sequence[bytes], answer: UpstreamResponse) -> AsyncIterator[bytes]:
     for chunk in held:
         yield chunk
     async for chunk in answer.chunks():
