@@ -4,7 +4,7 @@ import argparse
 import errno
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +14,8 @@ from proxy.errors import ProxyError, SettingsError
 from proxy.settings.load import Loaded, effective, load_with_origins
 from proxy.settings.sources import Where, dotted
 from proxy.settings.values import Settings, Upstream
+
+Command = tuple[str, Callable[[argparse.Namespace], int], str, Callable[[argparse.ArgumentParser], None]]
 
 FAILED = 2
 INTERRUPTED = 130
@@ -155,6 +157,23 @@ def _demo(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def _report(name: str, text: str) -> Command:
+    """The row of a reporting command."""
+
+    def add_flags(parser: argparse.ArgumentParser) -> None:
+        from proxy.server import terminal  # noqa: PLC0415  as in _serve
+
+        terminal.add_flags(name, parser)
+
+    def run(options: argparse.Namespace) -> int:
+        from proxy.server import terminal  # noqa: PLC0415  as in _serve
+
+        loaded = load_with_origins(options.config, {("store", "url"): options.store})
+        return terminal.run(name, options, loaded.settings)
+
+    return name, run, text, add_flags
+
+
 def _add_check_flags(parser: argparse.ArgumentParser) -> None:
     add_settings_flags(parser)
     parser.add_argument("--json", action="store_true", help="print every setting as one JSON object")
@@ -211,9 +230,13 @@ def _line(where: Where, value: Any, loaded: Loaded) -> str:
     return f"{line}  # {loaded.origins[where]}" if where in loaded.origins else line
 
 
-COMMANDS = (
+COMMANDS: tuple[Command, ...] = (
     ("serve", _serve, "start the proxy", add_settings_flags),
     ("demo", _demo, "play a recorded agent session through the proxy, without key or network", _add_demo_flags),
+    _report("context", "show what stands in a conversation's context, and what was taken out"),
+    _report("accuracy", "show how far estimates were off, by model"),
+    _report("savings", "show tokens and money saved, net of cache breaks and summaries"),
+    _report("sessions", "list the conversations, newest first"),
     ("check", _check, "validate the configuration and print what is in force, secrets masked", _add_check_flags),
 )
 """The one table of commands: name, what runs, what it says in the help, its flags."""

@@ -162,7 +162,7 @@ def _said(edit: Edit) -> str:
     """One line for people; holds no content."""
     tool = f" {edit.tool}" if isinstance(edit, Replace) and edit.tool else ""
     reason = f": {edit.reason}" if isinstance(edit, Replace) else ""
-    return f"{kind_of(edit)}{tool} -{saved_tokens(edit)}{reason}"
+    return f"{kind_of(edit)}{tool} {-saved_tokens(edit):+d}{reason}"
 
 
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:

@@ -82,14 +82,14 @@ _TOKENS: Final = ("input", "cache_read", "cache_write", "output", "reasoning")
 class Metrics:
     """The numbers of this process, and the page that shows them."""
 
-    def __init__(self, *, version: str, gauges: Mapping[str, Callable[[], float]] | None = None) -> None:
-        """`gauges`: values that are asked for when the page is made; names are those of GAUGES."""
+    def __init__(self, *, version: str, asked: Mapping[str, Callable[[], float]] | None = None) -> None:
+        """`asked`: where to ask for the values of ASKED when the page is made."""
         self._models: dict[tuple[str, str], _Model] = {}
         self._decisions: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._version = version
-        self._gauges = dict(gauges or {})
+        self._asked = dict(asked or {})
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -146,10 +146,11 @@ class Metrics:
             ("stage",),
             _one(self._failed),
         )
-        for name, value in self._gauges.items():
-            gauge = GaugeMetricFamily(_PREFIX + name, GAUGES[name])
-            gauge.add_metric((), value())
-            yield gauge
+        for name, value in self._asked.items():
+            family = CounterMetricFamily if name in _RISING else GaugeMetricFamily
+            asked = family(_PREFIX + name, ASKED[name])
+            asked.add_metric((), value())
+            yield asked
         build = GaugeMetricFamily(_PREFIX + "build_info", "Always 1; the version is its label.", labels=("version",))
         build.add_metric((self._version,), 1)
         yield build
@@ -164,13 +165,15 @@ class Metrics:
         return model
 
 
-GAUGES: Final = {
+ASKED: Final = {
     "open_calls": "Modelled calls under way.",
     "store_healthy": "1 while the configured store answers, 0 while memory stands in for it.",
     "store_failures": "Failed calls to the store since the start.",
     "event_watchers": "Open subscriptions of the event stream.",
 }
 """Values that are asked for when the page is made, with their help texts."""
+_RISING: Final = frozenset({"store_failures"})
+"""Those of them that only rise."""
 
 _Models = Sequence[tuple[tuple[str, str], _Model]]
 _PAIR: Final = ("upstream", "model")

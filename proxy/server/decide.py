@@ -35,7 +35,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     try:
         call = await _predicted(shared, exchange, dialect, raw, received, headers, started)
     except Exception as error:  # noqa: BLE001  whatever trips here, the client's own bytes can still go out
-        failed("decide", error)
+        shared.watch.failed("decide", error)
         return None
     await compacted(shared, call)
     if call.ready.new_edits:
@@ -75,7 +75,7 @@ async def _predicted(
     try:
         ready = prepare(received, memory, policy, scale, recall=shared.recall, now=now, learned=learned, queued=queued)
     except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
-        failed("prepare", error)
+        shared.watch.failed("prepare", error)
         failed_open = "prepare"
         hands_off = replace(policy, mode="off", ask_usage=False)
         ready = prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now)
@@ -110,7 +110,7 @@ def _received(
         # An encoding that we cannot read is the upstream's business.
         return None
     except Exception as error:  # noqa: BLE001  a reader that trips must not break the call
-        failed("receive", error)
+        shared.watch.failed("receive", error)
         return None
 
 
@@ -145,7 +145,7 @@ async def compacted(shared: Shared, call: Call) -> None:
     try:
         await _compacted(shared, call, call.ready.need)
     except Exception as error:  # noqa: BLE001  the call goes on as it was decided before
-        failed("compact", error)
+        shared.watch.failed("compact", error)
 
 
 async def _compacted(shared: Shared, call: Call, need: Need) -> None:
@@ -197,11 +197,6 @@ async def stored(shared: Shared, call: Call) -> None:
     try:
         await shared.ledger.decide(call.ready.anchor, call.ready.plan)
     except StoreError as error:
-        failed("decide", error)
+        shared.watch.failed("decide", error)
         call.failed_open = "decide"
         call.ready = as_it_came(call.ready, call.memory, call.policy, call.scale, call.learned)
-
-
-def failed(stage: str, error: Exception) -> None:
-    """One event per failure of ours: the class of the error only, since texts may quote content."""
-    log.warning("failed_open", stage=stage, error=type(error).__name__)

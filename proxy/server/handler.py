@@ -21,7 +21,7 @@ from proxy.ledger.store import Ledger
 from proxy.pricing.cost import cost
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
-from proxy.server.decide import decided, failed, unsaid
+from proxy.server.decide import decided, unsaid
 from proxy.server.engines.base import Engine
 from proxy.server.events import fields_of
 from proxy.server.habits import Habits
@@ -125,7 +125,7 @@ class Handler:
                 await self.shared.ledger.decide(anchor, EMPTY_PLAN)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
-            failed("settle", error)
+            self.shared.watch.failed("settle", error)
 
     async def _spent(self, exchange: Exchange, spent: Spent) -> None:
         """A summary call is a row of its own: it is not the client's spending."""
@@ -150,7 +150,7 @@ class Handler:
         try:
             await self.shared.ledger.settle(None, turn)
         except StoreError as error:
-            failed("settle", error)
+            self.shared.watch.failed("settle", error)
 
 
 def _observed(reader: Reader | None, end: End) -> Observation:

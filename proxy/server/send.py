@@ -69,14 +69,15 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         call.policy = replace(call.policy, ask_usage=False)
         call.ready = prepared_again(shared, call, call.policy)
     else:
-        _as_it_came(call)
+        _as_it_came(shared, call)
     return await _send(call), ()
 
 
-def _as_it_came(call: Call) -> None:
+def _as_it_came(shared: Shared, call: Call) -> None:
     """The call becomes the client's own bytes: what we made of them was refused."""
     ready = call.ready
     log.warning("rewrite_refused", session=ready.anchor.session, edits=len(ready.sent_plan.edits))
+    shared.watch.metrics.failed("refused")
     call.failed_open = "refused"
     call.ready = as_it_came(ready, call.memory, call.policy, call.scale, call.learned)
 
@@ -101,7 +102,7 @@ async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | 
         await stored(shared, call)
     if not call.ready.changed:
         return None
-    _as_it_came(call)
+    _as_it_came(shared, call)
     answer = await _send(call)
     if answer.status < _REFUSED:
         await learn(shared, call, refusal, reconciled=False)

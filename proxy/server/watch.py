@@ -23,7 +23,7 @@ class Watch:
         self._failures: Callable[[], int] = lambda: 0
         self.metrics = Metrics(
             version=__version__,
-            gauges={
+            asked={
                 "open_calls": lambda: self.open_calls,
                 "store_healthy": lambda: self.store_healthy,
                 "store_failures": lambda: self.store_failures,

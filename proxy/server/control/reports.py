@@ -24,7 +24,8 @@ def routes(desk: Desk) -> list[BaseRoute]:
         return await asyncio.to_thread(lambda: answer(savings(turns, since=since, complete=complete)))
 
     async def metrics(_request: Request) -> Response:
-        return Response(desk.watch.metrics.page(), headers={"content-type": CONTENT_TYPE})
+        # A hundred models make a page of half a megabyte.
+        return Response(await asyncio.to_thread(desk.watch.metrics.page), headers={"content-type": CONTENT_TYPE})
 
     return [
         Route("/_proxy/api/accuracy", exact),

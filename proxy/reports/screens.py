@@ -1,0 +1,215 @@
+"""The reports on a terminal: 80 columns, and every word is there without colour too."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from proxy.reports.accuracy import Accuracy, AccuracyRow
+from proxy.reports.overview import Overview, Row
+from proxy.reports.savings import Arm, Bill, Line, Savings
+from proxy.reports.sessions import SessionPage
+from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
+
+_BAR_WIDTH = 64
+_NAMES = {"system": "System prompt", "tools": "Tools", "messages": "Messages", "reasoning": "  of it reasoning"}
+
+
+def context_screen(shown: Overview) -> RenderableType:
+    """The context display of one conversation."""
+    parts: list[RenderableType] = [
+        _usage(shown),
+        *_bar(shown),
+        _about(shown),
+        "",
+        "[bold]Breakdown[/bold]",
+        _rows(shown),
+    ]
+    parts += ["", "[bold]Calculation basis[/bold]", _basis(shown), "", *_facts(shown)]
+    if shown.largest:
+        parts += ["", "[bold]Largest tool results[/bold]", _largest(shown)]
+    if shown.by_tool:
+        parts += ["", "[bold]Tool results by tool[/bold] (as the client sent them)", _by_tool(shown)]
+    if shown.edits or shown.decisions:
+        counts = ", ".join(f"{count} × {kind}" for kind, count in sorted(shown.edits.items())) or "none in force"
+        parts += ["", f"[bold]Edits[/bold]: {counts}", *(f"  {escape(line)}" for line in shown.decisions[-10:])]
+    return Group(*parts)
+
+
+def _usage(shown: Overview) -> str:
+    if shown.window is None:
+        return f"[bold]Context usage: {tokens(shown.total)} tokens[/bold] (window unknown)"
+    return f"[bold]Context usage: {tokens(shown.total)} / {tokens(shown.window)} tokens ({percent(shown.percent, 0)})[/bold]"
+
+
+def _bar(shown: Overview) -> Iterator[Text]:
+    """Used, reserved for the answer, and free."""
+    if shown.window is None:
+        return
+    reserve = next((row.tokens for row in shown.rows if row.name == "reserve"), 0)
+    used = min(_BAR_WIDTH, round(_BAR_WIDTH * shown.total / shown.window))
+    kept = min(_BAR_WIDTH - used, round(_BAR_WIDTH * reserve / shown.window))
+    yield Text.assemble("[", ("#" * used, "cyan"), ("-" * kept, "yellow"), "." * (_BAR_WIDTH - used - kept), "]")
+
+
+def _about(shown: Overview) -> str:
+    label = f" ({escape(shown.label)})" if shown.label else ""
+    return f"session {shown.session}{label}, turn {shown.turn}, {escape(shown.model)} at {escape(shown.upstream)}"
+
+
+def _rows(shown: Overview) -> Table:
+    table = _plain("left", "right", "left")
+    for row in shown.rows:
+        if row.name in _NAMES and (row.tokens or row.name != "reasoning"):
+            table.add_row("  " + _NAMES[row.name], tokens(row.tokens), f"({row.source})")
+    table.add_row("  Total", tokens(shown.total), "")
+    return table
+
+
+def _basis(shown: Overview) -> Table:
+    basis = shown.basis
+    table = _plain("left", "right", "left")
+    if basis.kind == "anchored":
+        table.add_row("  Last actual input", tokens(basis.last_input), "(reported)")
+        table.add_row("  Last output", tokens(basis.last_output), "(reported, as far as it was sent back)")
+    table.add_row(
+        "  New since then" if basis.kind == "anchored" else "  All messages", tokens(basis.new), "(estimated)"
+    )
+    if basis.corrections:
+        table.add_row("  Corrections", signed(basis.corrections), "(estimated: edits, system, tools)")
+    return table
+
+
+def _facts(shown: Overview) -> Iterator[str]:
+    last = shown.last_estimate
+    if last is None:
+        yield "Last estimate accuracy: n/a (no count was reported)"
+    else:
+        yield (
+            f"Last estimate accuracy: {signed_percent(last.error_percent)} error"
+            f" ({signed(last.error)} tokens of {tokens(last.actual)} reported)"
+        )
+    free = _row(shown, "free")
+    reserve = _row(shown, "reserve")
+    if free is not None and reserve is not None:
+        over = "" if free.tokens >= 0 else ": over the window"
+        yield f"Free space: {tokens(free.tokens)} tokens (after {tokens(reserve.tokens)} output reserve){over}"
+    yield f"Without edits: {tokens(shown.raw_total)} tokens ({tokens(shown.removed_tokens)} removed)"
+    if shown.next_input is not None:
+        yield f"Next request begins with: {tokens(shown.next_input)} tokens (reported input and output)"
+    if shown.skipped:
+        yield f"Nothing pruned now: {escape(shown.skipped)}"
+    if shown.warning:
+        yield f"[bold]Warning[/bold]: {escape(shown.warning)}"
+
+
+def _row(shown: Overview, name: str) -> Row | None:
+    return next((row for row in shown.rows if row.name == name), None)
+
+
+def _largest(shown: Overview) -> Table:
+    table = _plain("left", "right", "left")
+    for item in shown.largest:
+        state = f"message {item.message}" + (f", now a {item.edit}" if item.edit else "")
+        table.add_row("  " + escape(item.tool), tokens(item.tokens), state)
+    return table
+
+
+def _by_tool(shown: Overview) -> Table:
+    table = _plain("left", "right")
+    for one in shown.by_tool[:12]:
+        table.add_row("  " + escape(one.tool), tokens(one.tokens))
+    return table
+
+
+def accuracy_screen(shown: Accuracy) -> RenderableType:
+    """Errors by upstream, model and basis."""
+    table = _headed("model", "basis", "calls", "median", "p95", "max", "bias", "growth p95", first=2)
+    for row in (*shown.overall, *shown.rows):
+        name = f"{row.upstream}/{row.model}" if row.model else "all"
+        table.add_row(escape(name), row.basis, tokens(row.total.calls), *_spread_cells(row))
+    notes = ["Error of the estimated input in percent of the provider's count; bias above 0: too high."]
+    notes.append("Growth: in percent of what the input grew by, which is all that had to be guessed.")
+    unreported = sum(row.unreported for row in shown.overall)
+    if unreported:
+        notes.append(f"{tokens(unreported)} calls without a reported count are in no figure.")
+    return Group(table, *notes, *_incomplete(shown.complete))
+
+
+def _spread_cells(row: AccuracyRow) -> Sequence[str]:
+    total = row.total
+    sizes = [percent(value, 2) for value in (total.median, total.p95, total.max)]
+    return (*sizes, signed_percent(total.bias, 2), percent(row.growth.p95))
+
+
+def savings_screen(shown: Savings) -> RenderableType:
+    """Money and tokens, net."""
+    parts: list[RenderableType] = [*_headline(shown.total)]
+    for title, lines in (("day", shown.by_day), ("model", shown.by_model), ("session", shown.by_session[:15])):
+        parts += ["", _bills(title, lines)]
+    if shown.holdout is not None:
+        parts += ["", "[bold]Held out for comparison[/bold]", _arms(shown.holdout.treated, shown.holdout.held_out)]
+    return Group(*parts, *_incomplete(shown.complete))
+
+
+def _headline(total: Bill) -> Iterator[str]:
+    more = "" if total.saved >= 0 else " (the proxy cost more than it saved)"
+    yield f"[bold]Saved: {dollars(total.saved)} net ({signed_percent(total.saved_percent)})[/bold]{more}"
+    yield f"  would have been paid   {dollars(total.unpruned)}"
+    yield f"  paid                   {dollars(total.paid)}"
+    yield f"  summary calls          {dollars(total.summaries)} ({tokens(total.summary_calls)} calls)"
+    yield f"  tokens removed         {tokens(total.removed_tokens)} of {tokens(total.input_tokens + total.removed_tokens)}"
+    if total.priced < total.calls:
+        yield f"  without price or usage {tokens(total.calls - total.priced)} of {tokens(total.calls)} calls: in no sum of money"
+
+
+def _bills(title: str, lines: Sequence[Line]) -> Table:
+    table = _headed(title, "calls", "removed", "paid", "without", "saved")
+    for line in lines:
+        bill = line.bill
+        money = (dollars(bill.paid + bill.summaries), dollars(bill.unpruned), dollars(bill.saved))
+        table.add_row(escape(line.label or line.key), tokens(bill.calls), tokens(bill.removed_tokens), *money)
+    return table
+
+
+def _arms(treated: Arm, held_out: Arm) -> Table:
+    table = _headed("arm", "sessions", "calls", "input a call", "paid a call")
+    for name, arm in (("treated", treated), ("held out", held_out)):
+        count = None if arm.input_per_call is None else round(arm.input_per_call)
+        table.add_row(name, tokens(arm.sessions), tokens(arm.bill.calls), tokens(count), dollars(arm.paid_per_call))
+    return table
+
+
+def sessions_screen(shown: SessionPage) -> RenderableType:
+    """The list of conversations."""
+    table = _headed("session", "model", "turns", "input", "removed", "last call (UTC)", first=2)
+    for row in shown.sessions:
+        name = f"{row.session}\n  {row.label}" if row.label else row.session
+        when = datetime.fromtimestamp(row.last_at, UTC).strftime("%m-%d %H:%M")
+        counts = (tokens(row.turns), tokens(row.input_tokens), tokens(row.removed_tokens))
+        table.add_row(escape(name), escape(row.model), *counts, when)
+    return Group(table, *([] if shown.next is None else ["more with --limit"]))
+
+
+def _incomplete(complete: bool) -> list[str]:  # noqa: FBT001  a report's own field
+    return [] if complete else ["Only the newest calls were looked at; there are more."]
+
+
+def _plain(*aligned: Any) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for justify in aligned:
+        table.add_column(justify=justify, overflow="fold")
+    return table
+
+
+def _headed(*names: str, first: int = 1) -> Table:
+    """A table whose first columns are words and whose others are numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for number, name in enumerate(names):
+        is_number = number >= first
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+    return table

@@ -1,0 +1,111 @@
+"""Reports for the command line: from the store that the settings name, or from a running proxy's API."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from proxy.errors import ProxyError, SettingsError
+from proxy.ledger.records import Turn
+from proxy.ledger.store import Ledger, TurnQuery
+from proxy.reports.accuracy import Accuracy, accuracy
+from proxy.reports.overview import Overview, overview
+from proxy.reports.savings import Savings, savings
+from proxy.reports.sessions import SessionPage, page
+from proxy.settings.values import Settings
+from proxy.stores import open_store
+
+T = TypeVar("T")
+
+MOST_ROWS = 100_000
+"""Calls that a report looks at: nobody waits for them but who asked."""
+_TIMEOUT_S = 10.0
+
+
+class Inquiry:
+    """Where the answers come from: `url`, a running proxy, or else the store of the settings."""
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        """Raises SettingsError for a store that only the running proxy can see."""
+        self._settings = settings
+        self._url = url.rstrip("/")
+        if not url and settings.store.url.startswith("memory:"):
+            raise SettingsError("store.url: memory:// lives in the running proxy only; ask it with --url")
+
+    def context(self, session: str) -> Overview:
+        """The context display of a session; empty: of the one with the newest call."""
+        chosen = session or self._newest()
+        if self._url:
+            return self._asked(f"sessions/{quote(chosen, safe='')}/context", Overview)
+        turns = self._read(lambda ledger: ledger.turns(TurnQuery(session=chosen, limit=200)))
+        found = overview(turns)
+        if found is None:
+            raise ProxyError(f"no calls of session {chosen!r} are recorded; `pruning-proxy sessions` lists them")
+        return found
+
+    def sessions(self, limit: int) -> SessionPage:
+        """The newest sessions."""
+        if self._url:
+            return self._asked(f"sessions?limit={limit}", SessionPage)
+        found = self._read(lambda ledger: ledger.sessions(limit + 2))
+        return page(found, offset=0, limit=limit, queued={}, modes={})
+
+    def accuracy(self, hours: float) -> Accuracy:
+        """Errors of the last hours; 0: of all that is kept."""
+        if self._url:
+            return self._asked(f"accuracy?hours={hours:g}", Accuracy)
+        turns, since = self._calls(hours)
+        return accuracy(turns, since=since, complete=len(turns) < MOST_ROWS)
+
+    def savings(self, hours: float) -> Savings:
+        """Savings of the last hours; 0: of all that is kept."""
+        if self._url:
+            return self._asked(f"savings?hours={hours:g}", Savings)
+        turns, since = self._calls(hours)
+        return savings(turns, since=since, complete=len(turns) < MOST_ROWS)
+
+    def _newest(self) -> str:
+        listed = self.sessions(1).sessions
+        if not listed:
+            raise ProxyError("no calls are recorded yet")
+        return listed[0].session
+
+    def _calls(self, hours: float) -> tuple[list[Turn], float]:
+        since = time.time() - hours * 3600 if hours else 0.0
+        return self._read(lambda ledger: ledger.turns(TurnQuery(since=since, limit=MOST_ROWS))), since
+
+    def _read(self, ask: Callable[[Ledger], Awaitable[T]]) -> T:
+        async def read() -> T:
+            store = self._settings.store
+            ledger = open_store(store.url, ttl_s=store.ttl_hours * 3600, clock=time.time)
+            try:
+                return await ask(ledger)
+            finally:
+                await ledger.close()
+
+        return asyncio.run(read())
+
+    def _asked(self, path: str, kind: type[T]) -> T:
+        token = self._settings.server.admin_token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        try:
+            answer = httpx.get(f"{self._url}/_proxy/api/{path}", headers=headers, timeout=_TIMEOUT_S)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ProxyError(f"--url: no answer from {self._url!r} ({type(error).__name__})") from error
+        if answer.is_error:
+            raise ProxyError(f"--url: {self._url!r} answers {answer.status_code}: {_message(answer)}")
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.MsgspecError as error:
+            raise ProxyError(f"--url: {self._url!r} is not a proxy of this version") from error
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return "not a pruning-proxy"

@@ -1,0 +1,74 @@
+"""The reporting commands: what they take, and how they print."""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from rich.console import Console, RenderableType
+
+from proxy.errors import SettingsError
+from proxy.reports.screens import accuracy_screen, context_screen, savings_screen, sessions_screen
+from proxy.server.inquiry import Inquiry
+from proxy.settings.values import Settings
+
+_NARROW: Final = 80
+_WIDE: Final = 120
+
+
+def add_flags(command: str, parser: argparse.ArgumentParser) -> None:
+    """The flags of one of the commands context, accuracy, savings and sessions."""
+    if command == "context":
+        parser.add_argument("session", metavar="SESSION", nargs="?", default="", help="default: the newest one")
+    elif command == "sessions":
+        parser.add_argument("--limit", metavar="N", default="20", help="how many, newest first (default 20)")
+    else:
+        parser.add_argument("--hours", metavar="N", default="0", help="only the last N hours (default: all)")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="configuration file (TOML)")
+    parser.add_argument("--store", metavar="URL", help="the store to read, instead of the configured one")
+    parser.add_argument("--url", metavar="URL", default="", help="ask a running proxy instead, as http://HOST:PORT")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
+    """Print the report; the exit code is 0. Raises ProxyError."""
+    inquiry = Inquiry(settings, options.url)
+    found: Any
+    shown: RenderableType
+    match command:
+        case "context":
+            found = inquiry.context(options.session)
+            shown = context_screen(found)
+        case "sessions":
+            found = inquiry.sessions(max(1, int(_number("--limit", options.limit, most=500))))
+            shown = sessions_screen(found)
+        case "accuracy":
+            found = inquiry.accuracy(_number("--hours", options.hours))
+            shown = accuracy_screen(found)
+        case _:
+            found = inquiry.savings(_number("--hours", options.hours))
+            shown = savings_screen(found)
+    if options.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        _console().print(shown)
+    return 0
+
+
+def _console() -> Console:
+    """As wide as the terminal, 80 columns where there is none; more than 120 would only pull the columns apart."""
+    console = Console(highlight=False)
+    console.width = min(console.width if console.is_terminal else _NARROW, _WIDE)
+    return console
+
+
+def _number(flag: str, text: str, *, most: float = math.inf) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise SettingsError(f"{flag}: expected a number from 0 to {most:g}, got {text!r}")
+    return value
