@@ -5,10 +5,23 @@ from typing import Literal
 
 from proxy.tokens.context import ContextSize
 
-Stage = Literal["none", "background", "now"]
+Stage = Literal["none", "background", "early", "now"]
+"""background: begin a summary, to be used when the limit is reached. early: begin one and use it as soon as it is there,
+since it pays. now: the request does not fit without one."""
 
 MOST_TAIL_TOKENS = 15_000
 """The kept tail never needs more: opencode's clamp (2026-08)."""
+NO_MODEL = "none"
+"""As `model`: no summary call is ever made, a record made without a model stands instead."""
+
+_LEAST_EARLY_TOKENS = 20_000
+"""Early compaction takes out at least as much as a batch of pruning: small gains are not worth what is forgotten."""
+_MARGIN = 2.0
+"""What an early compaction must bring for each token it costs: turns to come are only expected."""
+_TURNS_AHEAD = 2
+"""A summary is begun so many turns like the last one before the limit."""
+_SUMMARY_SHARE = 1 / 8
+_LEAST_SUMMARY_TOKENS = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +34,47 @@ class CompactPolicy:
     background_share: float = 0.85
     """The summary is begun at this part of the limit, so that it is ready when the limit is reached."""
     model: str = ""
-    """Writes the summaries; empty: the conversation's own model."""
+    """Writes the summaries; empty: the conversation's own model; "none": no model at all, but a record of its facts."""
     keep_recent_messages: int = 2
     tail_share: float = 0.25
     """Part of the usable window that the newest messages may keep, at most MOST_TAIL_TOKENS."""
     max_summary_tokens: int = 4_000
+    early: bool = False
+    """Compact before the window demands it, where the price formula says that it pays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What an early compaction would change, in tokens."""
+
+    span: int
+    """Of the messages that the summary would replace, as they go out now."""
+    summary: int
+    """Of what would stand in their place."""
+    behind: int
+    """Of what stands behind the span and was sent before: it would have to be cached anew."""
+    call: float = 0.0
+    """Price of the summary call, in plain input tokens; 0 for a record made without a model."""
+
+
+def pays_early(offer: Offer, *, read: float, write: float, turns: float) -> bool:
+    """Whether a deep cut pays within the expected number of further calls (`turns`).
+
+    The same formula as for a batch of pruning (pruning.worth): with X = span − summary taken out and S' = summary +
+    behind written anew, it costs w·S' − r·(S' + X) + call at once and brings r·X on every call after. `read` and
+    `write`: what cached and newly cached input costs as multiples of plain input; 1 and 1 where nothing is cached.
+    """
+    removed = offer.span - offer.summary
+    if removed < _LEAST_EARLY_TOKENS:
+        return False
+    written = offer.summary + offer.behind
+    cost = write * written - read * (written + removed) + offer.call
+    return read * removed * turns > _MARGIN * cost
+
+
+def summary_tokens(policy: CompactPolicy, usable: int) -> int:
+    """How long a summary may be: in a small window less than what is configured."""
+    return min(policy.max_summary_tokens, max(_LEAST_SUMMARY_TOKENS, int(usable * _SUMMARY_SHARE)))
 
 
 def limit_tokens(context: ContextSize, policy: CompactPolicy) -> int | None:
@@ -37,15 +86,20 @@ def limit_tokens(context: ContextSize, policy: CompactPolicy) -> int | None:
 
 
 def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> Stage:
-    """What is due. `doubt`: share by which a pure estimate may be too low, for tokenizers that we do not know."""
+    """What the window demands. `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know."""
     limit = limit_tokens(context, policy)
     if limit is None or context.system + context.tools >= limit:
         # System text and tools alone are over the limit: no summary can help.
         return "none"
     size = context.total * (1 + doubt if context.basis == "estimated" else 1)
+    grown = context.new + context.last_output_resent if context.basis == "anchored" else 0
     if size > limit:
         return "now"
-    return "background" if policy.background_share < 1 and size > policy.background_share * limit else "none"
+    if policy.background_share >= 1:
+        return "none"
+    # Where a turn adds much, a share of the limit comes too late.
+    start = min(policy.background_share * limit, limit - _TURNS_AHEAD * grown)
+    return "background" if size > max(start, limit / 2) else "none"
 
 
 def is_hopeless(context: ContextSize, policy: CompactPolicy) -> bool:

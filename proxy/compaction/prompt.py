@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from proxy.compaction.span import words
 from proxy.conversation.model import Media, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 HEADINGS = (
@@ -38,6 +37,8 @@ out what is finished and no longer matters.
 - Do not mention this record, its making, or that anything was shortened.
 - Write in the language of the user. Be complete but terse: no introduction, no closing remark."""
 
+_WORDS_PER_TOKEN = 0.6
+
 READER = "You keep the working records of long conversations between a user and an assistant."
 
 _MOST_RESULT_CHARS = 2_000
@@ -47,10 +48,15 @@ _FEW_LINES_CHARS = 120
 _ONE_LINE_CHARS = 60
 
 
-def asked(history: str, earlier: str) -> str:
+def instruction(most_tokens: int) -> str:
+    """What is asked of the model, with the length that its answer may have."""
+    return f"{INSTRUCTION}\n- Use at most {int(most_tokens * _WORDS_PER_TOKEN):,} words."
+
+
+def asked(history: str, earlier: str, most_tokens: int) -> str:
     """The user message of a summary call that does not share the conversation's own prefix."""
     before = f"An earlier record of what went before:\n<record>\n{earlier}\n</record>\n\n" if earlier else ""
-    return f"{before}<conversation>\n{history}\n</conversation>\n\n{INSTRUCTION}"
+    return f"{before}<conversation>\n{history}\n</conversation>\n\n{instruction(most_tokens)}"
 
 
 def flattened(messages: Sequence[Message], *, most_chars: int = _MOST_TEXT_CHARS) -> str:
@@ -118,40 +124,3 @@ def clipped(text: str, most: int) -> str:
         return text
     head, tail = most * 2 // 3, most // 3
     return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[len(text) - tail :]}"
-
-
-def deterministic(
-    messages: Sequence[Message], earlier: str, identifiers: Callable[[str], Sequence[str]], most_chars: int
-) -> str:
-    """A record made without a model: the user's words, the calls, the last answer and the names that occurred."""
-    said = [f"- {clipped(words(message), 600)}" for message in messages if message.role == "user" and words(message)]
-    calls = [
-        f"- {part.name} {clipped(part.arguments, 160)}"
-        for message in messages
-        for part in message.parts
-        if isinstance(part, ToolCall)
-    ]
-    answers = [words(message) for message in messages if message.role == "assistant" and words(message)]
-    text = flattened(messages)
-    sections = (
-        ("Earlier record", clipped(earlier, most_chars // 3)),
-        ("The user said", "\n".join(_ends(said, most_chars // 4))),
-        ("Calls made", "\n".join(_ends(calls, most_chars // 5))),
-        ("The assistant's last words", clipped(answers[-1], 1_500) if answers else ""),
-        ("Names that occurred", " ".join(identifiers(text))),
-    )
-    return "\n\n".join(f"## {name}\n{body}" for name, body in sections if body)
-
-
-def _ends(lines: Sequence[str], most_chars: int) -> list[str]:
-    """The first line and as many of the last ones as fit, with an honest number between them."""
-    kept: list[str] = []
-    used = len(lines[0]) if lines else 0
-    for line in reversed(lines[1:]):
-        used += len(line) + 1
-        if used > most_chars:
-            break
-        kept.append(line)
-    left_out = len(lines) - 1 - len(kept)
-    middle = [f"- … {left_out} more …"] if left_out > 0 else []
-    return [*lines[:1], *middle, *reversed(kept)]

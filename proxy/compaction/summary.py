@@ -8,7 +8,9 @@ from proxy.compaction.prompt import HEADINGS
 MOST_SHARE = 0.8
 """A summary must make the history at least a fifth smaller by the same estimator (kimi-code's rule, 2026)."""
 
-_OPENING = "Record of this conversation so far. It replaces the earlier messages; what follows it is newer."
+_OPENING = "Record of this conversation so far; what follows it is newer."
+_KEPT = "What the user said, word for word; later words count more than earlier ones:"
+_NAMES = "Also named lately:"
 _QUOTE = "The user's newest request, word for word:"
 
 
@@ -25,10 +27,25 @@ class Verdict:
     """Share of the pinned facts (identifiers of the newest part of the span) that it still holds."""
 
 
-def standing_text(summary: str, quote: str) -> str:
-    """The user message that stands in place of the span."""
-    asked = f"\n\n{_QUOTE}\n{quote}" if quote else ""
-    return f"{_OPENING}\n\n{summary.strip()}{asked}"
+def standing_text(summary: str, quote: str, kept: Sequence[str] = (), names: Sequence[str] = ()) -> str:
+    """The user message that stands in place of the span.
+
+    `kept` and `names`: what the user said, and what was named lately, as far as the summary does not hold it.
+    """
+    blocks = (
+        (_KEPT, "\n".join(f"- {words}" for words in kept)),
+        (_NAMES, " ".join(names)),
+        (_QUOTE, quote),
+    )
+    return f"{_OPENING}\n\n{summary.strip()}" + "".join(f"\n\n{mark}\n{body}" for mark, body in blocks if body)
+
+
+def bare(text: str) -> str:
+    """A standing text as an earlier record for the next summary: without the frame that the next one gets anew."""
+    body = text.removeprefix(_OPENING).lstrip()
+    for mark in (_QUOTE, _NAMES, _KEPT):
+        body = body.rpartition(f"\n\n{mark}\n")[0] or body
+    return body
 
 
 def judge(

@@ -4,13 +4,25 @@
 may stand. Nothing here calls anyone.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
-from proxy.compaction.policy import CompactPolicy, is_hopeless, stage_of
-from proxy.compaction.prompt import INSTRUCTION, READER, asked, deterministic, flattened, histories
+from proxy.compaction.constraints import missing_in, word_for_word
+from proxy.compaction.policy import (
+    NO_MODEL,
+    CompactPolicy,
+    Offer,
+    Stage,
+    is_hopeless,
+    limit_tokens,
+    pays_early,
+    stage_of,
+    summary_tokens,
+)
+from proxy.compaction.prompt import READER, asked, flattened, histories, instruction
+from proxy.compaction.record import deterministic
 from proxy.compaction.span import Span, choose_span
-from proxy.compaction.summary import Verdict, judge, pinned_facts, standing_text
+from proxy.compaction.summary import Verdict, bare, judge, pinned_facts, standing_text
 from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.model import Message, Text
 from proxy.conversation.recall import Recall
@@ -27,6 +39,29 @@ _CALL_OVERHEAD_TOKENS = 600
 _PINNED_TOKENS = 400
 _RECENT_SHARE = 0.25
 """Of the span: whose identifiers the summary is checked for."""
+_SAID_SHARE = 0.25
+"""Of a summary's length: what the user's own words may take beside it."""
+_CHARS_PER_TOKEN = 4
+_ANSWER_ROOM = 2
+"""The answer's limit is a multiple of the length that is asked for: hidden reasoning is counted too."""
+_RECORD_CHARS_PER_TOKEN = 3
+_SURE_SHARE = 0.97
+"""Of the window: anchored estimates are off by less."""
+_OUTPUT_PRICE = 5.0
+"""A token of an answer costs about so many of input (the price table's median is 4 to 5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What an early compaction is judged by."""
+
+    read: float
+    write: float
+    """What cached and newly cached input costs now, as multiples of plain input; 1 and 1 where nothing is cached."""
+    turns: float
+    """Calls that are still expected."""
+    sent: int
+    """Messages that the previous call had sent: those are cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +86,36 @@ class Need:
     """False: it may be made in the background."""
     must_fit: bool
     """Without it the request does not fit into the window: where the model fails, the deterministic record stands."""
+    summary_tokens: int = 4_000
+    """How long the summary may be."""
+    early: bool = False
+    """It is not needed yet, but pays: to be used as soon as it is there."""
+    can_wait: bool = False
+    """The room for the answer is our own guess, and for one more answer there is enough of it."""
+    earlier_by_model: bool = True
     said: tuple[tuple[int, str], ...] = ()
     """Queued messages that were said: index of the message before each, and its text."""
 
 
 def need_of(
-    received: Received, plan: Plan, tokens: Sequence[int], context: ContextSize, policy: CompactPolicy, doubt: float
+    received: Received,
+    plan: Plan,
+    tokens: Sequence[int],
+    context: ContextSize,
+    policy: CompactPolicy,
+    doubt: float,
+    outlook: Outlook | None = None,
 ) -> Need | None:
-    """What has to be summarised for this request; None when nothing has."""
+    """What has to be summarised for this request, or what it pays to (`outlook`); None when nothing has."""
     stage = stage_of(context, policy, doubt=doubt)
     usable = context.usable
-    if stage == "none" or usable is None:
+    if usable is None or (stage == "none" and not (outlook and policy.early and limit_tokens(context, policy))):
         return None
     index = {key: number for number, key in enumerate(received.keys)}
-    covered, earlier = -1, ""
+    covered, earlier, by_model = -1, "", True
     for edit in plan.edits:
         if isinstance(edit, Summarise) and edit.last in index and index[edit.last] > covered:
-            covered, earlier = index[edit.last], edit.text
+            covered, earlier, by_model = index[edit.last], bare(edit.text), edit.by_model
     messages = received.conversation.messages
     span = choose_span(messages, tokens, policy, usable, must_cover=covered)
     if span is None:
@@ -75,6 +123,11 @@ def need_of(
     if covered >= 0:
         first = min(index[edit.first] for edit in plan.edits if isinstance(edit, Summarise) and edit.first in index)
         span = Span(first=first, last=span.last, quote=span.quote)
+    length = summary_tokens(policy, usable)
+    if outlook is not None and policy.early and stage != "now":
+        stage = _early(span, tokens, context, policy, outlook, length) or stage
+    if stage == "none":
+        return None
     return Need(
         span=span,
         first=received.keys[span.first],
@@ -86,14 +139,38 @@ def need_of(
         ),
         before_tokens=sum(tokens[span.first : span.last + 1]),
         history_tokens=sum(tokens),
-        fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), policy),
+        fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), length),
         now=stage == "now",
-        must_fit=policy.trigger == "window",
+        must_fit=policy.trigger == "window" or context.overflows,
+        summary_tokens=length,
+        early=stage == "early",
+        can_wait=received.conversation.max_output is None and _has_room(context),
+        earlier_by_model=by_model,
     )
 
 
-def _fits_warm(context: ContextSize, behind: int, policy: CompactPolicy) -> bool:
-    asked = context.total - behind + _CALL_OVERHEAD_TOKENS + policy.max_summary_tokens
+def _early(
+    span: Span, tokens: Sequence[int], context: ContextSize, policy: CompactPolicy, outlook: Outlook, length: int
+) -> Stage | None:
+    before = sum(tokens[span.first : span.last + 1])
+    front = context.total - sum(tokens[span.last + 1 :])
+    if policy.model == NO_MODEL:
+        call = 0.0
+    else:
+        call = (front * outlook.read if not policy.model else float(before)) + _OUTPUT_PRICE * length
+    offer = Offer(span=before, summary=length, behind=sum(tokens[span.last + 1 : outlook.sent]), call=call)
+    return "early" if pays_early(offer, read=outlook.read, write=outlook.write, turns=outlook.turns) else None
+
+
+def _has_room(context: ContextSize) -> bool:
+    """Whether an answer of ordinary length fits, although less is left than we keep free."""
+    if context.window is None or context.basis != "anchored":
+        return False
+    return context.total + min(context.reserve, context.window // 8) <= _SURE_SHARE * context.window
+
+
+def _fits_warm(context: ContextSize, behind: int, length: int) -> bool:
+    asked = context.total - behind + _CALL_OVERHEAD_TOKENS + _ANSWER_ROOM * length
     return context.window is None or asked <= context.window
 
 
@@ -113,27 +190,30 @@ def hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
     return is_hopeless(context, policy)
 
 
-def summary_calls(
-    need: Need, received: Received, policy: CompactPolicy, count: Callable[[str], int], window: int | None
-) -> list[str]:
+def summary_calls(need: Need, received: Received, count: Callable[[str], int], window: int | None) -> list[str]:
     """The histories to be summarised one after the other, each within the `window` of the model that does it."""
-    output = min(policy.max_summary_tokens, (window or 32_000) // 4)
-    room = (window or 128_000) - output - _CALL_OVERHEAD_TOKENS - count(need.earlier)
+    room = (window or 128_000) - _answer_tokens(need, window) - _CALL_OVERHEAD_TOKENS - count(need.earlier)
     return histories(_told(need, received), count, max(200, room), _MOST_PIECES)
 
 
-def fresh_body(received: Received, policy: CompactPolicy, history: str, earlier: str, window: int | None) -> bytes:
+def fresh_body(
+    need: Need, received: Received, policy: CompactPolicy, history: str, earlier: str, window: int | None
+) -> bytes:
     """A summary call of its own, for `policy.model` or else the conversation's."""
-    output = min(policy.max_summary_tokens, (window or 32_000) // 4)
+    output = _answer_tokens(need, window)
     return received.dialect.summary_body(
         model=policy.model or received.conversation.model,
         system=READER,
-        text=asked(history, earlier),
+        text=asked(history, earlier, min(need.summary_tokens, output)),
         max_tokens=output,
     )
 
 
-def warm_body(need: Need, received: Received, plan: Plan, policy: CompactPolicy, recall: Recall) -> bytes:
+def _answer_tokens(need: Need, window: int | None) -> int:
+    return min(_ANSWER_ROOM * need.summary_tokens, (window or 32_000) // 4)
+
+
+def warm_body(need: Need, received: Received, plan: Plan, recall: Recall) -> bytes:
     """A summary call on the prefix that the provider's cache holds: the body as it last went out, up to the span's end."""
     view = received.view
     index = {key: number for number, key in enumerate(received.keys)}
@@ -150,29 +230,37 @@ def warm_body(need: Need, received: Received, plan: Plan, policy: CompactPolicy,
     tail = Splice(
         start=view.spans[need.span.last][1],
         end=view.spans[-1][1],
-        text=b"," + received.dialect.user_message(INSTRUCTION),
+        text=b"," + received.dialect.user_message(instruction(need.summary_tokens)),
     )
     applied = apply_plan(received.dialect, view, received.keys, Plan(inside), recall, (tail,))
-    return received.dialect.for_summary(applied.body, policy.max_summary_tokens)
+    return received.dialect.for_summary(applied.body, _ANSWER_ROOM * need.summary_tokens)
 
 
-def made_without_model(need: Need, received: Received, policy: CompactPolicy, count: Callable[[str], int]) -> str:
-    """The deterministic record of the span."""
-    room = min(policy.max_summary_tokens, max(200, need.before_tokens // 5))
-    return deterministic(
-        _told(need, received), need.earlier, lambda text: identifiers(text, count, room // 3), room * 3
-    )
+def made_without_model(need: Need, received: Received, count: Callable[[str], int]) -> str:
+    """The deterministic record of the span; an earlier one is made anew from the messages themselves."""
+    whole = need if need.earlier_by_model else replace(need, earlier="", earlier_last=-1)
+    room = min(need.summary_tokens, max(200, need.before_tokens // 5))
+
+    def names(text: str, tokens: int, known: Collection[str]) -> Sequence[str]:
+        return identifiers(text, count, tokens, known)
+
+    return deterministic(_told(whole, received), whole.earlier, names, room * _RECORD_CHARS_PER_TOKEN)
 
 
 def summarise_edit(
     need: Need, received: Received, summary: str, *, finished: bool, by_model: bool, count: Callable[[str], int]
 ) -> tuple[Summarise | None, Verdict]:
-    """The edit that puts the summary in place, if it is good enough to stand there."""
-    text = standing_text(summary, need.span.quote)
+    """The edit that puts the summary in place, if it is good enough to stand there.
+
+    What it lost of the user's own words and of the names that the newest messages are about stands behind it.
+    """
+    pinned = _pinned(need, received, count)
+    covered = _told(replace(need, earlier_last=-1), received)
+    most_chars = int(_SAID_SHARE * need.summary_tokens * _CHARS_PER_TOKEN)
+    kept = missing_in(summary + need.span.quote, word_for_word(covered, most_chars))
+    names = tuple(name for name in pinned if name not in summary)
+    text = standing_text(summary, need.span.quote, kept, names)
     after = count(text) + 4
-    messages = received.conversation.messages[need.span.first : need.span.last + 1]
-    recent = messages[int(len(messages) * (1 - _RECENT_SHARE)) :]
-    pinned = pinned_facts(flattened(recent), lambda recently: identifiers(recently, count, _PINNED_TOKENS))
     verdict = judge(
         summary,
         finished=finished,
@@ -182,13 +270,24 @@ def summarise_edit(
     )
     if not verdict.accepted:
         return None, verdict
+    author = "written by the model" if by_model else "written without a model"
     edit = Summarise(
         first=need.first,
         last=need.last,
         text=text,
-        reason="written by the model" if by_model else "written without a model",
+        reason=f"{author}, {len(pinned) - len(names)} of {len(pinned)} pinned names in it",
         tokens_before=need.before_tokens,
         tokens_after=after,
         by_model=by_model,
     )
     return edit, verdict
+
+
+def _pinned(need: Need, received: Received, count: Callable[[str], int]) -> tuple[str, ...]:
+    """Names of the newest part of the span that stand nowhere behind it."""
+    messages = received.conversation.messages
+    span = messages[need.span.first : need.span.last + 1]
+    recent = flattened(span[int(len(span) * (1 - _RECENT_SHARE)) :])
+    behind = flattened(messages[need.span.last + 1 :])
+    room = min(_PINNED_TOKENS, need.summary_tokens // 8)
+    return pinned_facts(recent, lambda text: [name for name in identifiers(text, count, room) if name not in behind])

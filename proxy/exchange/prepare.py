@@ -14,7 +14,7 @@ from proxy.conversation.model import after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
-from proxy.exchange.compact import need_of
+from proxy.exchange.compact import Outlook, need_of
 from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
@@ -24,6 +24,7 @@ from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.situation import Situation
+from proxy.pruning.worth import ratios
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 
@@ -69,7 +70,8 @@ def prepare(
     ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     # While only observing, a summary would be paid for and never be sent.
     if not blocked and summary is None and policy.mode == "prune":
-        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
+        outlook = _outlook(draft, now) if policy.compact.early else None
+        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt, outlook)
         return ready if need is None else replace(ready, need=need)
     return ready
 
@@ -119,6 +121,12 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
     )
+
+
+def _outlook(draft: Draft, now: float) -> Outlook:
+    """What early compaction is judged by; the same prices and the same future as those of pruning."""
+    read, write = ratios(_situation(draft, seen=0, now=now))
+    return Outlook(read=read, write=write, turns=draft.policy.expected_turns, sent=draft.memory.line_at + 1)
 
 
 def _arrived(draft: Draft) -> Draft:

@@ -12,6 +12,8 @@ from typing import Any
 
 import structlog
 
+from proxy.compaction.policy import NO_MODEL
+from proxy.compaction.summary import Verdict
 from proxy.conversation.edit import Plan, Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Observation
@@ -44,6 +46,15 @@ _FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "completed", ""})
 log = structlog.get_logger("proxy")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A summary that is being written in the background."""
+
+    task: asyncio.Task[None]
+    last: bytes
+    """Prefix key of the last message that it covers."""
+
+
 @dataclass(slots=True)
 class _Rest:
     """Failures of one conversation in a row, and until when it rests."""
@@ -72,7 +83,7 @@ class Summarizer:
         self._on_spent = on_spent
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
         self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, _Run] = {}
 
     def ready_for(self, received: Received, need: Need) -> Summarise | None:
         """A summary made in the background whose span is a part of this very history; the longest one.
@@ -87,6 +98,11 @@ class Summarizer:
         ]
         return max(found, key=lambda one: one[0])[1] if found else None
 
+    def is_writing(self, session: str, received: Received) -> bool:
+        """Whether a summary of this very history is being written behind the client's back."""
+        run = self._running.get(session)
+        return run is not None and run.last in received.keys
+
     def rests(self, session: str) -> bool:
         """Whether this conversation's last summary calls failed too recently."""
         rest = self._rests.get(session)
@@ -96,27 +112,40 @@ class Summarizer:
         self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
     ) -> Summarise | None:
         """A summary for a client that waits, from the model in time, else without one where it must fit."""
-        if not self.rests(work.session):
+        if not self.rests(work.session) and policy.compact.model != NO_MODEL:
             try:
                 async with asyncio.timeout(WAIT_S):
-                    edit = await self._made(exchange, need, received, plan, policy, work)
+                    edit = await self._joined(need, received, work.session)
+                    if edit is None and not self.rests(work.session):
+                        edit = await self._made(exchange, need, received, plan, policy, work)
                 if edit is not None:
                     return edit
             except TimeoutError:
                 self._failed(work.session, "timeout")
             except Exception as error:  # noqa: BLE001  the client's call goes on, whatever it was
                 self._failed(work.session, type(error).__name__)
-        if not need.must_fit:
-            return None
-        text = made_without_model(need, received, policy.compact, work.count)
+        return self.record(need, received, work) if need.must_fit or policy.compact.model == NO_MODEL else None
+
+    def record(self, need: Need, received: Received, work: "Work") -> Summarise | None:
+        """A summary that no model writes; None when even that is not good enough."""
+        text = made_without_model(need, received, work.count)
         edit, verdict = summarise_edit(need, received, text, finished=True, by_model=False, count=work.count)
-        log.info("compacted", session=work.session, by_model=False, accepted=edit is not None, reason=verdict.reason)
+        _note(work.session, need, edit, verdict, by_model=False)
         return edit
+
+    async def _joined(self, need: Need, received: Received, session: str) -> Summarise | None:
+        """The summary that is being written already, if it is of this history; it goes on when this client leaves."""
+        if not self.is_writing(session, received):
+            return None
+        await asyncio.shield(self._running[session].task)
+        return self.ready_for(received, need)
 
     def begin(
         self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
     ) -> None:
         """Begin a summary behind the client's back; at most one a conversation."""
+        if policy.compact.model == NO_MODEL:
+            return
         if work.session in self._running or self.rests(work.session) or self.ready_for(received, need) is not None:
             return
 
@@ -135,11 +164,11 @@ class Summarizer:
             finally:
                 self._running.pop(work.session, None)
 
-        self._running[work.session] = asyncio.get_running_loop().create_task(run())
+        self._running[work.session] = _Run(task=asyncio.get_running_loop().create_task(run()), last=need.last)
 
     async def aclose(self) -> None:
         """Drop what runs in the background; nothing of it has been promised to anyone."""
-        tasks = list(self._running.values())
+        tasks = [run.task for run in self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -152,17 +181,7 @@ class Summarizer:
             self._failed(work.session, "no_answer")
             return None
         edit, verdict = summarise_edit(need, received, text, finished=finished, by_model=True, count=work.count)
-        log.info(
-            "compacted",
-            session=work.session,
-            by_model=True,
-            accepted=verdict.accepted,
-            reason=verdict.reason or None,
-            canaries=round(verdict.canaries, 3),
-            headings=round(verdict.headings, 2),
-            before_tokens=need.before_tokens,
-            after_tokens=edit.tokens_after if edit is not None else None,
-        )
+        _note(work.session, need, edit, verdict, by_model=True)
         if edit is None:
             self._failed(work.session, verdict.reason)
         else:
@@ -175,12 +194,12 @@ class Summarizer:
         compact = policy.compact
         model = compact.model or received.conversation.model
         if not compact.model and need.fits_warm:
-            body = warm_body(need, received, plan, compact, work.recall)
+            body = warm_body(need, received, plan, work.recall)
             return await self._asked(exchange, received.dialect, body, model, work.session)
         text: str | None = need.earlier
         finished = False
-        for history in summary_calls(need, received, compact, work.count, work.summary_window):
-            body = fresh_body(received, compact, history, text or "", work.summary_window)
+        for history in summary_calls(need, received, work.count, work.summary_window):
+            body = fresh_body(need, received, compact, history, text or "", work.summary_window)
             text, finished = await self._asked(exchange, received.dialect, body, model, work.session)
             if text is None or not finished:
                 break
@@ -208,7 +227,9 @@ class Summarizer:
         finally:
             await answer.aclose()
         observation = reader.finish(complete=complete)
-        await self._on_spent(exchange, Spent(session=session, model=model, observation=observation, status=answer.status))
+        await self._on_spent(
+            exchange, Spent(session=session, model=model, observation=observation, status=answer.status)
+        )
         if answer.status >= 400 or observation.outcome != "ok" or observation.tool_calls:
             log.info("summary_failed", status=answer.status, outcome=observation.outcome)
             return None, False
@@ -222,6 +243,21 @@ class Summarizer:
         while len(self._rests) > _MOST_READY:
             self._rests.popitem(last=False)
         log.info("compaction_rests", session=session, reason=reason, failures=rest.failures)
+
+
+def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *, by_model: bool) -> None:
+    log.info(
+        "compacted",
+        session=session,
+        by_model=by_model,
+        accepted=verdict.accepted,
+        reason=verdict.reason or None,
+        canaries=round(verdict.canaries, 3),
+        headings=round(verdict.headings, 2),
+        early=need.early,
+        before_tokens=need.before_tokens,
+        after_tokens=edit.tokens_after if edit is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,13 +178,16 @@ class Compact(Section, frozen=True, kw_only=True):
     background_share: Share = 0.85
     """The summary is begun in the background at this part of the trigger's limit; 1 waits for the limit."""
     model: str = ""
-    """Model that writes the summaries; empty: the conversation's own, which reads its warm cache."""
+    """Model that writes the summaries; empty: the conversation's own, which reads its warm cache. "none": no call is ever
+    made, a record of the conversation's facts that needs no model stands instead."""
     keep_recent_messages: Whole = 2
     """Newest messages that always stay."""
     tail_share: Share = 0.25
     """Part of the usable window that the newest messages may fill after compaction; at most 15,000 tokens."""
     max_summary_tokens: Count = 4_000
-    """Limit for the summary call's answer."""
+    """Longest summary that is asked for; at most an eighth of the usable window."""
+    early: bool = False
+    """Compact before the window demands it, where the cache's prices say that it pays within the expected turns."""
 
 
 class Reasoning(Section, frozen=True, kw_only=True):

@@ -1,0 +1,69 @@
+"""What a person said that must not be put into other words: short messages whole, rules out of longer ones.
+
+A model that writes summaries of its own summaries keeps rules for two or three rounds and then loses them. A client
+sends its whole history every time, so the user's own words are taken from there anew at each compaction and stand
+beside the summary: no round can wear them down.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from proxy.conversation.model import Message, Text
+
+_SHORT_CHARS = 280
+_RULE = re.compile(
+    r"\b(must|never|always|only|don'?t|do not|not|no|should|shall|avoid|without|prefer|require[sd]?|ensure|make sure|"
+    r"at (?:most|least)|keep|limit|instead|until|before|unless|exactly|please|"
+    r"muss|nie|niemals|immer|nur|nicht|kein\w*|bitte|jamais|toujours|seulement|nunca|siempre|solo|debe)\b|"
+    r"必须|不要|不得|禁止|务必|只能|始终|なければ|しないで|必ず",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^\n.!?。！？]+(?:[.!?](?!\s|$)[^\n.!?。！？]*)*[.!?。！？]?")
+# Clients wrap what no person wrote (reminders, environment, file contents) in tags.
+_TAGGED = re.compile(r"<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
+
+
+def word_for_word(messages: Sequence[Message], most_chars: int) -> tuple[str, ...]:
+    """The user's words that a summary must not lose, in their order, at most `most_chars` of them.
+
+    Rules go first, and newer words before older ones, which they may have replaced.
+    """
+    said = list(dict.fromkeys(_statements(messages)))
+    chosen: set[str] = set()
+    left = most_chars
+    for wants_rule in (True, False):
+        for statement in reversed(said):
+            if (_RULE.search(statement) is not None) == wants_rule and len(statement) <= left:
+                chosen.add(statement)
+                left -= len(statement) + 3
+    return tuple(statement for statement in said if statement in chosen)
+
+
+def missing_in(text: str, statements: Sequence[str]) -> tuple[str, ...]:
+    """The statements that the text does not hold word for word; white space and letter case do not count."""
+    folded = _folded(text)
+    return tuple(statement for statement in statements if _folded(statement) not in folded)
+
+
+def _statements(messages: Sequence[Message]) -> Iterator[str]:
+    for message in messages:
+        if message.role != "user":
+            continue
+        for part in message.parts:
+            if isinstance(part, Text):
+                text = _TAGGED.sub("", part.text).strip()
+                if len(text) <= _SHORT_CHARS:
+                    yield from [" ".join(text.split())] if text else []
+                else:
+                    yield from (sentence for sentence in _sentences(text) if _RULE.search(sentence))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for found in _SENTENCE.findall(text):
+        sentence = " ".join(found.split()).lstrip("-*• ")
+        if 8 <= len(sentence) <= _SHORT_CHARS:
+            yield sentence
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
