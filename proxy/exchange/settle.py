@@ -55,12 +55,13 @@ class Settled:
 
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
-    """The call's outcome. Usage that cannot be is kept out of the anchor and out of the row's error."""
+    """The call's outcome. Usage that cannot be is kept out of the anchor and out of both bills; the row shows it."""
     usage = observation.usage
     possible = is_possible(usage, window=ready.context.window, sent_estimate=ready.context.total)
     outcome = _outcome(observation, circumstances)
     advances = outcome in ("ok", "blocked") or (outcome in ("truncated", "client_closed") and possible)
-    money = money_of(ready, usage, circumstances.price, circumstances.habit)
+    charged = NOT_REPORTED if _exceeds(usage, ready.context.window) else usage
+    money = money_of(ready, charged, circumstances.price, circumstances.habit)
     anchor = None
     if advances and ready.received.keys:
         anchor = msgspec.structs.replace(
@@ -86,6 +87,11 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     turn = msgspec.structs.replace(turn, cost=money.paid, cost_unpruned=money.unpruned)
     held = _held(ready, anchor, observation.response_id) if anchor is not None and anchor.usage is not None else ()
     return Settled(anchor=anchor, turn=turn, sample=sample, held=held)
+
+
+def _exceeds(usage: Usage, window: int | None) -> bool:
+    """More than one prompt can hold: the running total of a gateway, which would be charged again and again."""
+    return window is not None and usage.input_tokens is not None and usage.input_tokens > window
 
 
 def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:

@@ -159,13 +159,22 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Of a summary call: the session that it was made for."""
 
     @property
-    def error(self) -> int | None:
-        """Estimated minus actual, in tokens; None when the provider said nothing or 0."""
+    def comparable(self) -> int | None:
+        """The actual input that the estimate can be held against.
+
+        None for nothing, for 0, and for more than the window holds (gateways that report running totals).
+        """
         actual = self.usage.input_tokens
-        return self.estimated - actual if actual else None
+        return None if not actual or (self.window is not None and actual > self.window) else actual
+
+    @property
+    def error(self) -> int | None:
+        """Estimated minus actual, in tokens; None when there is nothing to compare with."""
+        actual = self.comparable
+        return None if actual is None else self.estimated - actual
 
     @property
     def error_percent(self) -> float | None:
         """Signed, of the actual count."""
-        actual = self.usage.input_tokens
-        return 100.0 * (self.estimated - actual) / actual if actual else None
+        actual = self.comparable
+        return None if actual is None else 100.0 * (self.estimated - actual) / actual

@@ -1,0 +1,65 @@
+import pytest
+
+from proxy.exchange.money import money_of
+from proxy.pricing.cost import cost
+from proxy.pricing.prices import habit_for, price_for
+from proxy.tokens.usage import NOT_REPORTED, Usage
+from tests.builders import EAGER, Line, an_observation, rounds, said, user, words
+
+PRICE = price_for("claude-sonnet-4-5", upstream="anthropic")
+HABIT = habit_for("claude-sonnet-4-5", upstream="anthropic")
+SEEN = [*rounds(words("old", 5000)), said("read it"), user("next")]
+
+
+def pruned():
+    """A first call as it came, then one from which 5,000 tokens were taken; both through a cache."""
+    line = Line(EAGER)
+    first = line.prepared(SEEN[:3])
+    line.answered(
+        first, an_observation("read it", usage=Usage(input_tokens=5020, cache_write_tokens=5000, output_tokens=5))
+    )
+    return line.prepared(SEEN)
+
+
+def test_without_usage_there_is_no_bill():
+    money = money_of(pruned(), NOT_REPORTED, PRICE, HABIT)
+
+    assert (money.paid, money.unpruned) == (None, None)
+
+
+def test_without_a_price_there_is_no_bill_and_the_cache_is_followed_all_the_same():
+    money = money_of(pruned(), Usage(input_tokens=100, output_tokens=5), None, HABIT)
+
+    assert (money.paid, money.unpruned) == (None, None)
+    assert money.warm_tokens > 5000
+
+
+def test_what_was_not_pruned_cost_what_it_cost():
+    ready = Line(EAGER).prepared([user("hello")])
+    usage = Usage(input_tokens=100, cache_read_tokens=90, output_tokens=5)
+    money = money_of(ready, usage, PRICE, HABIT)
+
+    assert money.paid == money.unpruned == pytest.approx(cost(usage, PRICE))
+
+
+def test_r40_the_saving_is_net_of_the_cache_that_pruning_broke():
+    """Unpruned, the first 5,000 tokens would have been read from the cache for a tenth of their price."""
+    ready = pruned()
+    usage = Usage(input_tokens=ready.context.total, output_tokens=5)
+    money = money_of(ready, usage, PRICE, HABIT)
+    whole = ready.context.total + ready.removed_tokens
+
+    assert ready.removed_tokens > 4500
+    assert money.paid == pytest.approx(cost(usage, PRICE))
+    assert cost(Usage(input_tokens=whole, cache_read_tokens=whole, output_tokens=5), PRICE) <= money.unpruned
+    assert money.unpruned < cost(Usage(input_tokens=whole, output_tokens=5), PRICE)
+
+
+def test_a_client_that_uses_no_cache_is_not_credited_with_one():
+    line = Line(EAGER)
+    line.answered(line.prepared(SEEN[:3]), an_observation("read it", usage=Usage(input_tokens=5020, output_tokens=5)))
+    ready = line.prepared(SEEN)
+    money = money_of(ready, Usage(input_tokens=ready.context.total, output_tokens=5), PRICE, HABIT)
+    whole = ready.context.total + ready.removed_tokens
+
+    assert money.unpruned == pytest.approx(cost(Usage(input_tokens=whole, output_tokens=5), PRICE))

@@ -1,0 +1,176 @@
+import pytest
+
+from proxy.exchange.policy import Policy
+from proxy.pricing.prices import price_for
+from proxy.tokens.usage import NOT_REPORTED, Usage
+from tests.builders import (
+    EAGER,
+    QUIET,
+    Line,
+    a_summary,
+    an_observation,
+    calls,
+    result,
+    rounds,
+    said,
+    user,
+    with_window,
+    words,
+)
+
+USED = Usage(input_tokens=100, output_tokens=20)
+SEEN = [*rounds(words("old", 2000)), said("read it"), user("next")]
+
+
+def settled(history=None, *, policy=QUIET, usage=USED, observed=None, **circumstances):
+    line = Line(policy)
+    ready = line.prepared(history or [user("x" * 400)])
+    return line.answered(ready, an_observation(usage=usage, **(observed or {})), **circumstances)
+
+
+# Does the conversation advance?
+
+
+@pytest.mark.parametrize(
+    ("outcome", "usage", "circumstances", "advances", "row"),
+    [
+        ("ok", USED, {}, True, "ok"),
+        ("ok", NOT_REPORTED, {}, True, "ok"),
+        ("blocked", USED, {}, True, "blocked"),
+        ("error", USED, {}, False, "error"),
+        ("truncated", NOT_REPORTED, {}, False, "truncated"),
+        ("truncated", USED, {}, True, "truncated"),
+        ("ok", USED, {"client_gone": True}, True, "client_closed"),
+        ("truncated", NOT_REPORTED, {"client_gone": True}, False, "client_closed"),
+        ("ok", USED, {"status": 429}, False, "error"),
+        ("ok", NOT_REPORTED, {"status": 0}, False, "error"),
+    ],
+)
+def test_r2_c46_a_call_advances_when_its_answer_is_known(outcome, usage, circumstances, advances, row):
+    found = settled(usage=usage, observed={"outcome": outcome}, **circumstances)
+
+    assert (found.anchor is not None) is advances
+    assert found.turn.outcome == row
+
+
+@pytest.mark.parametrize("tokens", [0, None, 10_000_000, 1])
+def test_c42_c43_usage_that_cannot_be_is_no_anchor(tokens):
+    found = settled([user("x" * 4000)], policy=with_window(QUIET, 128_000), usage=Usage(input_tokens=tokens))
+
+    assert found.anchor.usage is None
+    assert not found.sample.usable
+    assert found.turn.cost is None
+
+
+def test_c40_the_next_context_begins_with_the_last_sampling():
+    """One call that compacted on the server and then answered: 60,997 are paid for, 612 + 2,819 stand there."""
+    billed = Usage(input_tokens=60_997, output_tokens=3_341)
+    last = Usage(input_tokens=612, output_tokens=2_819)
+    found = settled([user("x" * 4000)], usage=billed, observed={"context": last})
+
+    assert found.anchor.usage == last
+    assert found.turn.usage == billed
+
+
+# What the row tells
+
+
+def test_r13_the_row_holds_every_count_as_it_was_reported():
+    usage = Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=None, output_tokens=20, reasoning_tokens=0)
+
+    assert settled(usage=usage).turn.usage == usage
+
+
+def test_nothing_reported_is_not_nought():
+    turn = settled(usage=Usage(input_tokens=0, output_tokens=0)).turn
+
+    assert turn.usage == NOT_REPORTED
+    assert turn.error is None
+
+
+def test_row_counts_edits_and_says_them_without_content():
+    line = Line(EAGER)
+    first = line.answered(line.prepared(SEEN)).turn
+    second = line.answered(line.prepared([*SEEN, said(), user()])).turn
+
+    assert (first.edits, first.new_edits) == ({"clear": 1}, {"clear": 1})
+    assert (second.edits, second.new_edits) == ({"clear": 1}, {})
+    assert first.decisions[0].startswith("clear read -19")
+    assert "lorem" not in str(first.decisions)
+
+
+def test_row_says_which_tools_fill_the_context():
+    history = [user(), calls("a", tool="read"), result("a", words("a", 100)), calls("b", tool="bash"), result("b", "x")]
+    turn = settled(history).turn
+
+    assert turn.by_tool == {"read": 103, "bash": 4}
+
+
+def test_grown_is_what_the_estimate_really_had_to_guess():
+    line = Line()
+    line.turn([user("a" * 400)])
+    ready = line.prepared([user("a" * 400), said("done"), user("b" * 400)])
+    guessed = ready.context.new
+    found = line.answered(ready, an_observation(usage=Usage(input_tokens=ready.context.total + 7, output_tokens=1)))
+
+    assert found.turn.grown == guessed + 7
+    assert settled().turn.grown is None
+
+
+def test_both_bills_are_equal_where_nothing_was_removed():
+    price = price_for("gpt-4o", upstream="openai")
+    turn = settled(price=price).turn
+
+    assert turn.cost == turn.cost_unpruned > 0
+
+
+# What the call teaches
+
+
+def test_r14_the_sample_is_the_growth_and_not_the_whole():
+    line = Line()
+    line.turn([user("a" * 4000)])
+    ready = line.prepared([user("a" * 4000), said("done"), user("b" * 400)])
+    sample = line.answered(ready).sample
+
+    assert sample.anchored
+    assert sample.usable
+    assert sample.growth.tokens == ready.context.new
+    assert sample.actual == ready.context.new
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"observed": {"outcome": "truncated"}},
+        {"observed": {"server_edited": True}},
+        {"usage": NOT_REPORTED},
+        {"client_gone": True},
+    ],
+)
+def test_troubled_calls_teach_nothing(trouble):
+    assert not settled(**trouble).sample.usable
+
+
+def test_a_call_with_a_new_edit_of_the_anchored_part_teaches_nothing():
+    line = Line(QUIET)
+    line.turn(SEEN)
+    found = line.answered(line.prepared([*SEEN, said(), user()], policy=EAGER))
+
+    assert not found.sample.usable
+
+
+def test_a_call_with_a_summary_in_it_teaches_nothing():
+    line = Line(Policy(window=100_000))
+    history = [*SEEN, said(), user()]
+    ready = line.prepared(history)
+    again = line.prepared(history, summary=a_summary(ready.received, 1, 3))
+
+    assert again.summarised
+    assert not line.answered(again).sample.usable
+
+
+def test_a_side_call_of_the_client_is_marked():
+    found = settled([*SEEN[:-1], user("Generate a title for this conversation")])
+
+    assert found.turn.purpose == "utility"
