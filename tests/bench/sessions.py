@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from proxy.conversation.fingerprint import prefix_keys, seed_key
-from proxy.conversation.model import Message, Text
+from proxy.conversation.model import Text
 from proxy.conversation.recall import Recall
 from proxy.dialects.openai_chat import OpenAIChat
+from proxy.exchange.rehearsal import Script, script_of
 from proxy.server.tokenizers import counter
 from proxy.tokens.estimate import Memo, Scale
 from proxy.wire.body import dumps, loads
@@ -24,23 +24,12 @@ class Session:
     name: str
     domain: str
     stitched: bool
-    head_tokens: int
-    """System text and tool definitions."""
     system_text: str
-    tools: tuple[str, ...]
-    messages: tuple[Message, ...]
-    keys: tuple[bytes, ...]
-    parts_tokens: tuple[tuple[int, ...], ...]
-    message_tokens: tuple[int, ...]
+    script: Script
 
     @property
     def tokens(self) -> int:
-        return self.head_tokens + sum(self.message_tokens)
-
-    @property
-    def answers(self) -> list[int]:
-        """Indices of the assistant messages: one turn each."""
-        return [index for index, message in enumerate(self.messages) if message.role == "assistant"]
+        return self.script.head_tokens + sum(self.script.message_tokens)
 
     @property
     def held_out(self) -> bool:
@@ -74,18 +63,12 @@ def sessions(paths: list[Path], count: Callable[[str], int]) -> Iterator[Session
 def _session(recorded: dict, name: str, scale: Scale) -> Session:
     body = dumps({"model": "", "messages": recorded["messages"], "tools": recorded.get("tools") or []})
     conversation = OpenAIChat().view("/v1/chat/completions", {}, body, Recall()).conversation
-    weights = [scale.weigh(message) for message in conversation.messages]
     return Session(
         name=recorded.get("id", name),
         domain=recorded.get("domain", ""),
         stitched=bool(recorded.get("stitched")),
-        head_tokens=scale.weigh_system(conversation) + scale.weigh_tools(conversation.tools),
         system_text="\n".join(
             part.text for message in conversation.system for part in message.parts if isinstance(part, Text)
         ),
-        tools=conversation.tools.names,
-        messages=conversation.messages,
-        keys=tuple(prefix_keys(seed_key("openai_chat", name), conversation.messages)),
-        parts_tokens=tuple(weight.parts for weight in weights),
-        message_tokens=tuple(weight.total for weight in weights),
+        script=script_of(conversation, scale),
     )

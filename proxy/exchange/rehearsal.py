@@ -1,0 +1,180 @@
+"""What a policy would have done with a conversation that is already over: the same decisions, a simulated cache.
+
+Every call of the past sent the messages before one of the answers. So a finished conversation can be played again, call
+by call, through the very functions that decide in earnest. Input only: what the model writes is taken as it was. The
+cache is taken as warm, and holds exactly the previous request. Compaction is not rehearsed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace
+from proxy.conversation.fingerprint import prefix_keys, seed_key
+from proxy.conversation.model import Conversation, Message, after_last_assistant
+from proxy.pruning.horizon import expected_turns
+from proxy.pruning.plan import arrive, prune
+from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.situation import Prices, Situation
+from proxy.tokens.estimate import Scale
+
+NO_CACHE = Prices(read=1.0, write=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A finished conversation on the scale."""
+
+    model: str
+    tools: tuple[str, ...]
+    head_tokens: int
+    """System text and tool definitions."""
+    messages: tuple[Message, ...]
+    keys: tuple[bytes, ...]
+    parts_tokens: tuple[tuple[int, ...], ...]
+    """Of each message, by part."""
+    message_tokens: tuple[int, ...]
+
+    @property
+    def ends(self) -> list[int]:
+        """For each call the number of messages that it sent."""
+        ends = [
+            index
+            for index in range(1, len(self.messages))
+            if self.messages[index].role == "assistant" and self.messages[index - 1].role != "assistant"
+        ]
+        if self.messages and self.messages[-1].role != "assistant":
+            ends.append(len(self.messages))
+        return ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call, in estimated input tokens."""
+
+    start: int
+    """Messages that the call before had sent."""
+    end: int
+    """Messages that this call sends."""
+    edits: tuple[Replace, ...]
+    """Decided at this call."""
+    skipped: str
+    sent: int
+    cached: int
+    """Of `sent`: what the cache holds."""
+    direct: int
+    """What the client's own request has ..."""
+    direct_cached: int
+    """... and what of it the cache would hold."""
+    kept: int
+    """Messages in front of the first change."""
+
+    @property
+    def broke(self) -> bool:
+        """Whether something that was cached had to be written anew."""
+        return self.kept < self.start
+
+    def cost(self, prices: Prices | None) -> float:
+        """Of the call as it was sent, in plain input tokens."""
+        return _charged(self.sent, self.cached, prices)
+
+    def direct_cost(self, prices: Prices | None) -> float:
+        """Of the client's own request."""
+        return _charged(self.direct, self.direct_cached, prices)
+
+
+def script_of(conversation: Conversation, scale: Scale) -> Script:
+    """Weigh a conversation that is over."""
+    weights = [scale.weigh(message) for message in conversation.messages]
+    return Script(
+        model=conversation.model,
+        tools=conversation.tools.names,
+        head_tokens=scale.weigh_system(conversation) + scale.weigh_tools(conversation.tools),
+        messages=conversation.messages,
+        keys=tuple(prefix_keys(seed_key(conversation.dialect, "rehearsal"), conversation.messages)),
+        parts_tokens=tuple(weight.parts for weight in weights),
+        message_tokens=tuple(weight.total for weight in weights),
+    )
+
+
+def rehearse(
+    script: Script,
+    arriving: ArrivePolicy,
+    pruning: PrunePolicy,
+    *,
+    prices: Prices | None,
+    window: int | None,
+    reserve: int,
+    count: Callable[[str], int],
+) -> Iterator[Step]:
+    """Play the conversation, call by call."""
+    line = _Line(script, prices, window, reserve, count)
+    before = 0
+    for turn, end in enumerate(script.ends, start=1):
+        arrived = line.apply(arrive(line.situation(end, turn), arriving))
+        decision = prune(line.situation(end, turn), pruning)
+        line.pressed = decision.pressed
+        edits = arrived + line.apply(decision.edits)
+        kept = min([before, *(line.place[edit.at] for edit in edits)])
+        yield Step(
+            start=before,
+            end=end,
+            edits=edits,
+            skipped=decision.skipped,
+            sent=script.head_tokens + sum(line.tokens[:end]),
+            cached=script.head_tokens + sum(line.tokens[:kept]) if before else 0,
+            direct=script.head_tokens + sum(script.message_tokens[:end]),
+            direct_cached=script.head_tokens + sum(script.message_tokens[:before]) if before else 0,
+            kept=kept,
+        )
+        before = end
+
+
+class _Line:
+    """The conversation as it has gone out so far."""
+
+    def __init__(
+        self,
+        script: Script,
+        prices: Prices | None,
+        window: int | None,
+        reserve: int,
+        count: Callable[[str], int],
+    ) -> None:
+        self.script = script
+        self.tokens = list(script.message_tokens)
+        self.place = {key: index for index, key in enumerate(script.keys)}
+        self.plan = EMPTY_PLAN
+        self.pressed = False
+        self._prices, self._window, self._reserve, self._count = prices, window, reserve, count
+
+    def situation(self, end: int, turn: int) -> Situation:
+        messages, tokens = self.script.messages[:end], self.tokens[:end]
+        return Situation(
+            messages=messages,
+            keys=self.script.keys[:end],
+            seen=after_last_assistant(messages),
+            count=self._count,
+            parts_tokens=self.script.parts_tokens.__getitem__,
+            message_tokens=tokens,
+            total=self.script.head_tokens + sum(tokens),
+            plan=self.plan,
+            window=self._window,
+            reserve=self._reserve,
+            prices=self._prices,
+            pressed=self.pressed,
+            expected_turns=expected_turns((), turn),
+            model=self.script.model,
+            tools=self.script.tools,
+        )
+
+    def apply(self, edits: tuple[Edit, ...]) -> tuple[Replace, ...]:
+        replaced = tuple(edit for edit in edits if isinstance(edit, Replace))
+        for edit in replaced:
+            self.tokens[self.place[edit.at]] -= edit.tokens_before - edit.tokens_after
+        self.plan = self.plan.with_edits(replaced)
+        return replaced
+
+
+def _charged(tokens: int, cached: int, prices: Prices | None) -> float:
+    ratio = prices or NO_CACHE
+    return ratio.read * cached + ratio.write * (tokens - cached)
