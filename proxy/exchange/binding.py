@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 
 from proxy.conversation.edit import Edit, Plan, Replace, StripReasoning, Summarise
+from proxy.conversation.recall import Recall
 from proxy.dialects.base import DropOption
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
 from proxy.pruning.gate import bound_until, gate
 from proxy.pruning.reasoning import bare
+from proxy.wire.body import splice
+
+Header = tuple[bytes, bytes]
 
 
 def bound_by(received: Received, policy: Policy) -> int | None:
@@ -38,6 +42,21 @@ def drop_option(received: Received, index: Mapping[bytes, int], plan: Plan, poli
     """What must go out with this plan so that the provider drops invalid reasoning; None where nothing must or can."""
     breaks = breaks_bound(received, index, plan, policy)
     return received.dialect.drop_option(received.view) if breaks else None
+
+
+def dropping(
+    received: Received, plan: Plan, policy: Policy, body: bytes, recall: Recall
+) -> tuple[bytes, Header | None]:
+    """A body that was made from this request, with the option in it where its prefix breaks, and the header it needs."""
+    index = {key: number for number, key in enumerate(received.keys)}
+    dialect = received.dialect
+    if not breaks_bound(received, index, plan, policy):
+        return body, None
+    view = dialect.view("", {}, body, recall)
+    option = dialect.drop_option(view) if view is not None else None
+    if option is None:
+        return body, None
+    return splice(body, [((cut.start, cut.end), cut.text) for cut in option.splices]), option.header
 
 
 def _late(edit: Edit, index: Mapping[bytes, int], *, clears: bool) -> int | None:

@@ -15,7 +15,7 @@ from proxy.exchange.measure import reply_end
 from proxy.exchange.policy import Policy
 from proxy.exchange.ready import Draft
 from proxy.exchange.receive import Received
-from proxy.pruning.reasoning import is_demanded, lacks_reasoning, strip_edits
+from proxy.pruning.reasoning import brings_reasoning, is_demanded, strip_edits
 from proxy.pruning.reasoning_rules import REFUSED
 
 
@@ -49,7 +49,7 @@ def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:
     messages = received.conversation.messages
     for at, anchor in memory.answered:
         run = range(at + 1, reply_end(messages, at))
-        if not lacks_reasoning(messages, run, policy.rule):
+        if brings_reasoning(messages, run, policy.rule):
             continue
         if policy.restore is not True and not is_demanded(messages, run, policy.rule.demands):
             continue
@@ -101,4 +101,4 @@ def keeps_reasoning(received: Received, policy: Policy) -> bool:
     start = last
     while start > 0 and messages[start - 1].role == "assistant":
         start -= 1
-    return last < 0 or lacks_reasoning(messages, range(start, last + 1), policy.reasoning.rule)
+    return not brings_reasoning(messages, range(max(start, 0), last + 1), policy.reasoning.rule)

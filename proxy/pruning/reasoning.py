@@ -67,16 +67,13 @@ def strip_edits(
     return tuple(StripReasoning(at=keys[number], tokens_before=reasoning_tokens(number)) for number in chosen)
 
 
-def lacks_reasoning(messages: Sequence[Message], run: range, rule: ReasoningRule) -> bool:
-    """Whether the answer that these messages are came back without what could be restored to it."""
-    if not run:
-        return False
-    calls = [part for number in run for part in messages[number].parts if isinstance(part, ToolCall)]
+def brings_reasoning(messages: Sequence[Message], run: range, rule: ReasoningRule) -> bool:
+    """Whether the answer that these messages are came back with its reasoning, or with its signature where that counts."""
+    parts = [part for number in run for part in messages[number].parts]
+    calls = [part for part in parts if isinstance(part, ToolCall)]
     if any(call.signed for call in calls[:1]):
-        return False
-    if rule.signatures:
-        return bool(calls)
-    return not any(isinstance(part, Reasoning) for number in run for part in messages[number].parts)
+        return True
+    return not rule.signatures and any(isinstance(part, Reasoning) for part in parts)
 
 
 def is_demanded(messages: Sequence[Message], run: range, demands: Demand) -> bool:

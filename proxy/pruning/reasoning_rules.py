@@ -70,12 +70,12 @@ _ROWS: tuple[tuple[str, re.Pattern[str], ReasoningRule], ...] = tuple(
             r"claude|(opus|sonnet|haiku|fable|mythos)-\d",
             ReasoningRule(name="Claude thinking", demands="open_calls"),
         ),
-        # OpenAI guide "Reasoning models" (2026-10): items belong to the call behind them, those of earlier turns are
-        # dropped by the server; leaving one out in front of an item with an id is a 400.
+        # OpenAI guide "Reasoning models" (2026-10): items belong to the call or message behind them, and one with an id
+        # is refused without its own; those of earlier turns are dropped by the server itself.
         (
             "",
             r"(^|/)(gpt-[5-9]|o[1-9](-|$)|codex)",
-            ReasoningRule(name="OpenAI reasoning items", demands="open_calls", keeps=True),
+            ReasoningRule(name="OpenAI reasoning items", demands="all", keeps=True),
         ),
     )
 )

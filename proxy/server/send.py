@@ -18,7 +18,7 @@ from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
 from proxy.server.reconcile import learn, reconciled
 from proxy.wire.encoding import ChunkDecoder, Corrupt
-from proxy.wire.headers import Headers, first
+from proxy.wire.headers import Headers, first, listed
 
 log = structlog.get_logger("proxy")
 
@@ -177,18 +177,10 @@ async def _send(call: Call) -> UpstreamResponse:
     elif ready.header is None:
         answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding",))
     else:
-        name, value = ready.header
-        added = (name, _listed(first(call.exchange.client_headers, name), value))
-        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding", name), add=(added,))
+        header = listed(call.exchange.client_headers, *ready.header)
+        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding", header[0]), add=(header,))
     call.upstream_ms = (time.perf_counter() - started) * 1000
     return answer
-
-
-def _listed(listed: bytes | None, value: bytes) -> bytes:
-    """A header's comma-separated list with this value in it."""
-    if not listed:
-        return value
-    return listed if value in listed else listed + b"," + value
 
 
 async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...]]:

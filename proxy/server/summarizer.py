@@ -7,7 +7,7 @@ conversation for five minutes, and one failure rests it for a while too, so that
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -18,6 +18,7 @@ from proxy.conversation.edit import Plan, Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Observation
 from proxy.errors import ProxyError
+from proxy.exchange.binding import dropping
 from proxy.exchange.compact import (
     Need,
     fresh_body,
@@ -28,8 +29,9 @@ from proxy.exchange.compact import (
 )
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
-from proxy.server.engines.base import Engine
+from proxy.server.engines.base import Engine, UpstreamRequest
 from proxy.server.relay import Exchange
+from proxy.wire.headers import listed
 
 WAIT_S = 30.0
 """Longest that a client waits for a summary: the most impatient ones give up at 60 s."""
@@ -195,7 +197,8 @@ class Summarizer:
         model = compact.model or received.conversation.model
         if not compact.model and need.fits_warm:
             body = warm_body(need, received, plan, work.recall)
-            return await self._asked(exchange, received.dialect, body, model, work.session)
+            body, header = dropping(received, plan, policy, body, work.recall)
+            return await self._asked(exchange, received.dialect, body, model, work.session, header)
         text: str | None = need.earlier
         finished = False
         for history in summary_calls(need, received, work.count, work.summary_window):
@@ -206,12 +209,18 @@ class Summarizer:
         return text, finished
 
     async def _asked(
-        self, exchange: Exchange, dialect: Dialect, body: bytes, model: str, session: str
+        self,
+        exchange: Exchange,
+        dialect: Dialect,
+        body: bytes,
+        model: str,
+        session: str,
+        header: tuple[bytes, bytes] | None = None,
     ) -> tuple[str | None, bool]:
         """One call's text and whether it finished by itself; None for any failure."""
         path = dialect.summary_target(exchange.route.rest_path, model)
         try:
-            answer = await self._engine.send(exchange.side_request(path, body))
+            answer = await self._engine.send(_with(header, exchange.side_request(path, body)))
         except ProxyError as error:
             log.info("summary_failed", error=error.kind)
             return None, False
@@ -243,6 +252,13 @@ class Summarizer:
         while len(self._rests) > _MOST_READY:
             self._rests.popitem(last=False)
         log.info("compaction_rests", session=session, reason=reason, failures=rest.failures)
+
+
+def _with(header: tuple[bytes, bytes] | None, request: UpstreamRequest) -> UpstreamRequest:
+    if header is None:
+        return request
+    added = listed(request.headers, *header)
+    return replace(request, headers=[*(one for one in request.headers if one[0] != added[0]), added])
 
 
 def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *, by_model: bool) -> None:

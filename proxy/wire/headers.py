@@ -89,6 +89,14 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     return None
 
 
+def listed(headers: Iterable[tuple[bytes, bytes]], name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """The header `name` as a comma-separated list with `value` in it, behind what the first one lists already."""
+    before = first(headers, name)
+    if not before:
+        return name, value
+    return name, before if value in [one.strip() for one in before.split(b",")] else before + b"," + value
+
+
 def content_length(headers: Headers) -> int | None:
     """The declared body length in bytes; None when it is not declared (or not a number)."""
     value = first(headers, b"content-length")
