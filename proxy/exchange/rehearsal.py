@@ -5,7 +5,7 @@ by call, through the very functions that decide in earnest. Input only: what the
 cache is taken as warm, and holds exactly the previous request. Compaction is not rehearsed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace
@@ -80,6 +80,36 @@ class Step:
     def direct_cost(self, prices: Prices | None) -> float:
         """Of the client's own request."""
         return _charged(self.direct, self.direct_cached, prices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """A whole conversation under one policy."""
+
+    calls: int
+    sent: int
+    """Estimated input tokens of all calls ..."""
+    direct: int
+    """... and of the client's own requests."""
+    cost: float
+    """In plain input tokens, cache breaks included ..."""
+    direct_cost: float
+    """... and of the client's own requests."""
+    breaks: int
+    """Calls at which something that was cached had to be written anew."""
+
+
+def totals(steps: Iterable[Step], prices: Prices | None) -> Totals:
+    """What the steps add up to."""
+    played = list(steps)
+    return Totals(
+        calls=len(played),
+        sent=sum(step.sent for step in played),
+        direct=sum(step.direct for step in played),
+        cost=sum(step.cost(prices) for step in played),
+        direct_cost=sum(step.direct_cost(prices) for step in played),
+        breaks=sum(step.broke for step in played),
+    )
 
 
 def script_of(conversation: Conversation, scale: Scale) -> Script:

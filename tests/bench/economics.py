@@ -162,7 +162,10 @@ def main() -> int:
         return 0
     print(HEADER)
     print("\n".join(row(*found) for found in rows))
-    points = [(name, found["money_saved"], found["regret"]) for name, prices, part, found in rows if part == "long"]
+    first = rows[0][1]
+    points = [
+        (name, f["money_saved"], f["regret"]) for name, prices, part, f in rows if (part, prices) == ("long", first)
+    ]
     print("\n" + plot(points))
     return 0
 
