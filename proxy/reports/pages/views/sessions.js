@@ -1,0 +1,83 @@
+// The list of conversations, newest call first, with how full each one's window is.
+
+import { api } from "../api.js";
+import { contextBar, mark } from "../charts.js";
+import { copyButton, fact, fill, h, once, pager } from "../dom.js";
+import { about, ago, count, exact, gain, nameOf, percent, tone } from "../format.js";
+import { emptyState } from "./common.js";
+
+const PAGE = 10;
+
+export async function sessionsView(main) {
+  let offset = 0;
+  const contexts = new Map();
+  const totals = h("dl", { class: "facts" });
+  const list = h("div", {});
+  fill(main, h("h1", { tabindex: "-1" }, "Sessions"), totals, list);
+  const drawTotals = once(totals, totalsOf);
+  const drawList = once(list, ({ page, shown }) => listOf(page, new Map(shown), (to) => ((offset = to), refresh())));
+
+  async function refresh() {
+    const page = await api.sessions(PAGE, offset);
+    const changed = page.sessions.filter((row) => contexts.get(row.session)?.turns !== row.turns);
+    await Promise.all(changed.map(async (row) => {
+      const found = await api.context(row.session).catch(() => null);
+      contexts.set(row.session, { turns: row.turns, found });
+    }));
+    drawList({ page, shown: page.sessions.map((row) => [row.session, contexts.get(row.session)?.found]) });
+    const [savings, accuracy] = await Promise.all([api.savings(24), api.accuracy(24)]);
+    drawTotals({ savings: savings.total, accuracy: accuracy.overall });
+  }
+
+  await refresh();
+  return { title: "Sessions", events: ["call", "mode", "queue", "connected"], refresh };
+}
+
+function totalsOf({ savings, accuracy }) {
+  if (!savings.calls) return [];
+  const anchored = accuracy.find((row) => row.basis === "anchored") ?? accuracy[0];
+  const unpruned = savings.input_tokens + savings.removed_tokens;
+  return [
+    fact("Net saved, 24 h", `≈ ${gain(savings.saved)}`, savings.saved_percent === null ? "no priced calls yet" : `≈ ${percent(savings.saved_percent, { sign: true })} of the unpruned bill`, tone(savings.saved)),
+    fact("Input not sent", about(savings.removed_tokens), `${percent((100 * savings.removed_tokens) / (unpruned || 1))} of ${about(unpruned)} tokens`),
+    fact("Read from cache", percent((100 * savings.cache_read_tokens) / (savings.input_tokens || 1)), `of ${exact(savings.input_tokens)} input tokens`),
+    fact("Estimate error", anchored ? percent(anchored.total.median, { places: 2 }) : "–", anchored ? `median of ${count(anchored.total.calls, "call")}, ${anchored.basis}` : null),
+  ];
+}
+
+function listOf(page, contexts, go) {
+  if (!page.sessions.length && !page.offset) return emptyState(copyButton);
+  const last = page.offset + page.sessions.length;
+  return [
+    h("p", { class: "legend", "aria-hidden": "true" }, mark("system", "system"), mark("tools", "tools"), mark("messages", "messages"), mark("unsent", "not sent"), mark("reserve", "kept for the answer")),
+    h("ul", { class: "sessions" }, page.sessions.map((row) => h("li", {}, sessionOf(row, contexts.get(row.session))))),
+    pager({
+      label: "Pages of sessions",
+      previous: page.offset ? () => go(Math.max(0, page.offset - PAGE)) : null,
+      next: page.next === null ? null : () => go(page.next),
+      text: `${page.offset + 1}–${last}`,
+    }),
+  ];
+}
+
+function sessionOf(row, context) {
+  const badges = [row.mode ? `mode ${row.mode}` : null, row.queued ? `${row.queued} queued` : null, context && context.outcome !== "ok" ? context.outcome.replace("_", " ") : null];
+  return [
+    h("div", { class: "who" },
+      h("a", { href: `#/sessions/${encodeURIComponent(row.session)}`, "data-key": `session-${row.session}` }, nameOf(row)),
+      h("span", { class: "hint" }, `${row.upstream} · ${row.model}`),
+      badges.filter(Boolean).map((text) => h("span", { class: "badge" }, text))),
+    h("p", { class: "when hint" }, count(row.turns, "turn"), " · ", h("time", { datetime: new Date(row.last_at * 1000).toISOString(), "data-ago": row.last_at }, ago(row.last_at))),
+    context ? contextBar(barOf(context)) : h("div", { class: "context" }),
+    h("p", { class: "fill" },
+      context?.percent != null ? h("b", {}, `≈ ${percent(context.percent)}`) : h("b", {}, context ? about(context.total) : "–"),
+      context?.window ? ` of ${exact(context.window)}` : context ? " of an unknown window" : "",
+      h("span", { class: "out" }, context?.removed_tokens ? `${about(context.removed_tokens)} not sent` : "nothing taken out")),
+  ];
+}
+
+/** A context display's rows as the parts of a bar. */
+export function barOf(context) {
+  const of = (name) => context.rows.find((row) => row.name === name)?.tokens ?? 0;
+  return { window: context.window, system: of("system"), tools: of("tools"), messages: of("messages"), reserve: of("reserve"), removed: context.removed_tokens };
+}
