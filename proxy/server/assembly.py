@@ -8,7 +8,7 @@ import structlog
 
 from proxy.server.app import App, run
 from proxy.server.board import Board
-from proxy.server.control import control_plane
+from proxy.server.control import control_plane, pages
 from proxy.server.control.desk import Desk
 from proxy.server.engines import ENGINES
 from proxy.server.events import configure
@@ -38,9 +38,10 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     board = Board(ledger, settings.mode)
     handler = Handler(settings, ledger, engine, board=board, watch=watch)
     desk = Desk(settings=settings, ledger=ledger, board=board, watch=watch, clock=time.time)
+    control = control_plane(desk, pages.routes(desk))
     await board.start()
     try:
-        yield App(settings, engine, handler=handler, control=control_plane(desk), leave=watch.feed.end)
+        yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end)
     finally:
         await board.aclose()
         await handler.aclose()

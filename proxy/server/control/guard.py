@@ -24,6 +24,9 @@ from proxy.wire.headers import Headers, first
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """For orchestrators; they say nothing about anybody."""
+_FILES = "/_proxy/static/"
+_HOME = frozenset({"/_proxy", "/_proxy/"})
+"""The dashboard's own files are the same for everybody; where there is a token, they are what asks for it."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 _HEADERS = [
@@ -46,7 +49,7 @@ class Guard:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """ASGI 3."""
-        reason = "" if scope["path"] in OPEN else self.refusal(scope)
+        reason = "" if scope["path"] in OPEN or self._asks_for_token(scope) else self.refusal(scope)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -73,6 +76,11 @@ class Guard:
         if scope["method"] not in _SAFE and not _is_same_origin(headers):
             return "a page of another origin may not change anything here"
         return ""
+
+    def _asks_for_token(self, scope: Message) -> bool:
+        # Navigation sends no authorization header: without its files the page could never ask for the token.
+        path: str = scope["path"]
+        return bool(self._token) and scope["method"] in _SAFE and (path in _HOME or path.startswith(_FILES))
 
     def _has_token(self, headers: Headers) -> bool:
         given = first(headers, b"authorization") or b""
