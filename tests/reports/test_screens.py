@@ -1,0 +1,178 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from proxy.ledger.records import Item
+from proxy.ledger.store import SessionSummary
+from proxy.reports.accuracy import accuracy
+from proxy.reports.overview import overview
+from proxy.reports.savings import savings
+from proxy.reports.screens import accuracy_screen, context_screen, savings_screen, sessions_screen
+from proxy.reports.sessions import page
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+
+FULL = a_turn(
+    session="7f3a",
+    turn=12,
+    label="fix [the] parser",
+    model="claude-sonnet-4-5-20250929",
+    upstream="anthropic",
+    estimated=52_100,
+    window=200_000,
+    reserve=16_000,
+    system_tokens=4_000,
+    tools_tokens=8_000,
+    last_input=50_000,
+    last_output=2_000,
+    new_tokens=100,
+    corrections=-30,
+    reasoning_tokens=700,
+    removed_tokens=31_000,
+    usage=Usage(input_tokens=51_790, output_tokens=400),
+    by_tool={"read": 12_000, "mcp__a_server_with_a_very_long_name__and_a_tool_with_a_very_long_name_too": 3_000},
+    largest=(Item(tool="read", message=4, tokens=9_000), Item(tool="bash", message=9, tokens=30, edit="clear")),
+    edits={"clear": 2, "summarise": 1},
+    decisions=("clear read -5000: older than the newest 40,000 tokens of results",),
+    skipped="not_worth_it",
+    warning="system and tools are estimated at more than the whole; both are scaled",
+    cost=0.5,
+    cost_unpruned=1.7,
+    grown=500,
+)
+
+
+def printed(screen, width=80, **more):
+    console = Console(file=io.StringIO(), width=width, highlight=False, **more)
+    console.print(screen)
+    return console.file.getvalue()
+
+
+def numbers_of(text):
+    """Each line's words, blanks closed up."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_c3_the_context_display_prints_the_seeds_lines():
+    lines = numbers_of(printed(context_screen(overview([FULL]))))
+
+    assert lines[0] == "Context usage: 52,100 / 200,000 tokens (26 %)"
+    for line in (
+        "System prompt 4,000 (estimated)",
+        "Tools 8,000 (estimated)",
+        "Messages 40,100 (back-calculated)",
+        "Total 52,100",
+        "Last actual input 50,000 (reported)",
+        "Last output 2,000 (reported, as far as it was sent back)",
+        "New since then 100 (estimated)",
+        "Last estimate accuracy: +0.6 % error (+310 tokens of 51,790 reported)",
+        "Free space: 131,900 tokens (after 16,000 output reserve)",
+    ):
+        assert line in lines
+
+
+def test_the_display_tells_what_was_taken_out_and_why():
+    text = printed(context_screen(overview([FULL])))
+
+    assert "Without edits: 83,100 tokens (31,000 removed)" in text
+    assert "2 × clear, 1 × summarise" in text
+    assert "clear read -5000: older than the newest 40,000 tokens of results" in text
+    assert "Nothing pruned now: not_worth_it" in text
+    assert "now a clear" in text
+    assert "Warning" in text
+
+
+def test_names_of_strangers_are_text_and_no_markup():
+    assert "(fix [the] parser)" in printed(context_screen(overview([FULL])))
+
+
+def test_the_bar_is_as_full_as_the_window():
+    bar = printed(context_screen(overview([FULL]))).splitlines()[1]
+
+    assert (bar.count("#"), bar.count("-"), bar.count(".")) == (17, 5, 42)
+
+
+def test_the_bar_of_a_request_that_is_over_is_full():
+    over = a_turn(estimated=500, window=200, reserve=50)
+    text = printed(context_screen(overview([over])))
+
+    assert f"[{'#' * 64}]" in text
+    assert "Free space: -350 tokens (after 50 output reserve): over the window" in text
+
+
+def test_without_window_and_report_the_display_says_so():
+    text = printed(context_screen(overview([a_turn(basis="estimated", new_tokens=97, corrections=3)])))
+
+    assert "Context usage: 100 tokens (window unknown)" in text
+    assert "Last estimate accuracy: n/a" in text
+    assert "All messages" in text
+    assert "Last actual input" not in text
+
+
+def all_screens():
+    line = SessionSummary(
+        session="7f3a" * 4,
+        label="a label of forty characters, more or less",
+        model=FULL.model,
+        upstream="anthropic",
+        turns=120,
+        first_at=1.0,
+        last_at=2e9,
+        input_tokens=12_345_678,
+        removed_tokens=1_234_567,
+    )
+    held = a_turn(session="h", skipped="held_out", cost=2.0)
+    turns = [FULL, a_turn(), held]
+    return {
+        "context": context_screen(overview([FULL])),
+        "accuracy": accuracy_screen(accuracy(turns, complete=False)),
+        "savings": savings_screen(savings(turns)),
+        "sessions": sessions_screen(page([line] * 3, offset=0, limit=2, queued={}, modes={})),
+    }
+
+
+@pytest.mark.parametrize("name", ["context", "accuracy", "savings", "sessions"])
+def test_every_line_fits_into_80_columns(name):
+    text = printed(all_screens()[name])
+
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("name", ["context", "accuracy", "savings", "sessions"])
+def test_without_colour_nothing_is_missing(name):
+    plain = printed(all_screens()[name], no_color=True, force_terminal=False)
+
+    assert "\x1b" not in plain
+    coloured = printed(all_screens()[name], force_terminal=True, color_system="truecolor")
+    assert "\x1b" in coloured
+
+
+def test_savings_are_shown_net():
+    lines = numbers_of(printed(savings_screen(savings([FULL, a_turn()]))))
+
+    assert lines[0] == "Saved: $1.20 net (+70.6 %)"
+    assert "tokens removed 31,000 of 82,790" in lines
+    assert "without price or usage 1 of 2 calls: in no sum of money" in lines
+
+
+def test_a_loss_is_called_one():
+    text = printed(savings_screen(savings([a_turn(cost=2.0, cost_unpruned=1.0)])))
+
+    assert "Saved: -$1.00 net (-100.0 %) (the proxy cost more than it saved)" in text
+
+
+def test_the_held_out_arm_stands_beside_the_treated():
+    text = printed(all_screens()["savings"])
+
+    assert "held out" in text
+    assert "treated" in text
+
+
+def test_accuracy_shows_growth_and_what_was_left_out():
+    lines = numbers_of(printed(all_screens()["accuracy"], width=100))
+
+    assert "all anchored 1 0.60 % 0.60 % 0.60 % +0.60 % 62.0 %" in lines
+    assert "2 calls without a reported count are in no figure." in lines
+    assert "Only the newest calls were looked at; there are more." in lines

@@ -1,0 +1,120 @@
+from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.ledger.store import SessionSummary
+from proxy.reports.sessions import NOT_KEPT, detail, edits, page, turn_row
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+
+
+def a_line(session, **more):
+    known = dict(
+        label="", model="m", upstream="u", turns=1, first_at=1.0, last_at=2.0, input_tokens=3, removed_tokens=4
+    )
+    return SessionSummary(session=session, **{**known, **more})
+
+
+def a_page(names, offset=0, limit=2, queued=None, modes=None):
+    lines = [a_line(name) for name in names]
+    return page(lines, offset=offset, limit=limit, queued=queued or {}, modes=modes or {})
+
+
+def test_a_page_tells_where_the_next_one_begins():
+    first, last = a_page("abc"), a_page("abc", offset=2)
+
+    assert ([row.session for row in first.sessions], first.next) == (["a", "b"], 2)
+    assert ([row.session for row in last.sessions], last.next) == (["c"], None)
+
+
+def test_our_own_calls_are_no_session():
+    found = a_page(["", "a"])
+
+    assert ([row.session for row in found.sessions], found.next) == (["a"], None)
+
+
+def test_a_line_has_what_was_ordered_for_the_session():
+    (row, other) = a_page("ab", queued={"a": 2}, modes={"a": "off"}).sessions
+
+    assert (row.queued, row.mode, row.removed_tokens) == (2, "off", 4)
+    assert (other.queued, other.mode) == (0, "")
+
+
+def test_a_conversation_has_its_calls_and_their_bill():
+    turns = [
+        a_turn(turn=3, at=30.0, cost=1.0),
+        a_turn(turn=2, at=20.0, cost=2.0, label="mine"),
+        a_turn(turn=1, at=10.0),
+    ]
+    found = detail("s1", turns, limit=2, queued=1, mode="off")
+
+    assert ([row.turn for row in found.turns], found.next, found.label) == ([3, 2], 20.0, "mine")
+    assert (found.bill.paid, found.bill.calls) == (3.0, 2)
+    assert detail("s1", turns, limit=3, queued=0, mode="").next is None
+
+
+def test_a_calls_line_tells_estimate_and_report_apart():
+    turn = a_turn(estimated=110, usage=Usage(input_tokens=100, cache_read_tokens=7, output_tokens=5), cost=1.0)
+    row = turn_row(turn)
+
+    assert (row.estimated, row.actual, row.error, row.error_percent) == (110, 100, 10, 10.0)
+    assert (row.cached_tokens, row.output_tokens, row.paid, row.unpruned) == (7, 5, 1.0, None)
+
+
+def test_a_call_without_a_report_has_no_error():
+    row = turn_row(a_turn(usage=Usage(input_tokens=0)))
+
+    assert (row.actual, row.error, row.error_percent) == (None, None, None)
+
+
+PLAN = Plan(
+    (
+        Replace(
+            at=b"\x01",
+            part=0,
+            kind="clear",
+            text="[gone]",
+            reason="older than the newest 40k",
+            tool="read",
+            tokens_before=500,
+            tokens_after=20,
+        ),
+        Summarise(
+            first=b"\x01",
+            last=b"\x02",
+            text="so far",
+            reason="written by the model",
+            tokens_before=900,
+            tokens_after=50,
+            by_model=True,
+        ),
+        Insert(after=b"\x03", text="and that", tokens_after=6, ids=("q1",)),
+        StripReasoning(at=b"\x04", tokens_before=40),
+        RestoreReasoning(at=b"\x05", payload="{}", tokens_after=30),
+    )
+)
+
+
+def test_each_edit_is_shown_with_reason_tokens_and_what_stands_there_now():
+    rows = edits(a_turn(turn=9), PLAN).edits
+
+    assert [(row.kind, row.tool, row.tokens_before, row.tokens_after, row.saved_tokens) for row in rows] == [
+        ("clear", "read", 500, 20, 480),
+        ("summarise", "", 900, 50, 850),
+        ("insert", "", 0, 6, -6),
+        ("strip", "", 40, 0, 40),
+        ("restore", "", 0, 30, -30),
+    ]
+    assert [row.after for row in rows] == ["[gone]", "so far", "and that", None, None]
+    assert [row.at for row in rows] == ["01", "02", "03", "04", "05"]
+    assert all(row.reason for row in rows)
+
+
+def test_originals_are_not_kept_and_that_is_said():
+    rows = edits(a_turn(), PLAN).edits
+
+    assert {row.before for row in rows} == {None}
+    assert [row.before_note for row in rows if row.kind in ("clear", "summarise", "strip")] == [NOT_KEPT] * 3
+    assert {row.before_note for row in rows if row.kind in ("insert", "restore")} == {"nothing stood here"}
+
+
+def test_a_plan_that_the_store_has_lost_is_not_an_empty_one():
+    assert not edits(a_turn(), None).known
+    assert edits(a_turn(), Plan()).known
