@@ -13,7 +13,7 @@ from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import words, words_of_json
 from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
-from proxy.pruning.reading import offers_editing, reads_file
+from proxy.pruning.reading import offers_editing, reads_file, shows_failure
 from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
 from proxy.pruning.worth import best_batch
@@ -64,14 +64,19 @@ def _is_urgent(situation: Situation, policy: PrunePolicy) -> bool:
 def _protection(situation: Situation, policy: PrunePolicy) -> Callable[[Standing], float]:
     """For a result the tokens of results that must stand behind it before it may go.
 
-    `priced` gives the full protection to what an editing tool may have to match literally, and a quarter of it to all
+    `priced` gives the full protection to what is needed word for word (see pruning.reading), and a quarter of it to all
     else: of that, the names are what is needed again, and the placeholder keeps them.
     """
     full = _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation)
     if policy.policy != "priced":
         return lambda _: full
     edits = offers_editing(situation.tools)
-    return lambda standing: full if edits and reads_file(standing.call) else full / 4
+
+    def protection(standing: Standing) -> float:
+        literal = (edits and reads_file(standing.call)) or shows_failure(standing.text)
+        return full if literal else full / 4
+
+    return protection
 
 
 def _scaled(tokens: int, share: float, situation: Situation) -> float:

@@ -68,7 +68,6 @@ PRESETS = {
 }
 """Profile → what it sets for policy `priced`. The price formula decides when; these say how much is kept.
 
-Measured by tests/bench/economics.py. `protect_tokens` is for what an editing tool may have to match; other results get a
-quarter. A small `minimum_tokens` is no license for many cache breaks: the formula takes a small batch only at the end of
+Measured by tests/bench/economics.py. `protect_tokens` is for what is needed word for word; other results get a quarter. A small `minimum_tokens` is no license for many cache breaks: the formula takes a small batch only at the end of
 the cached part, where there is nothing behind it to be written anew.
 """

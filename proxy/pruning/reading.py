@@ -1,11 +1,13 @@
-"""Which results an editing tool may have to match literally: files that were read, where files can be edited.
+"""Which results are needed word for word: files that were read, where files can be edited, and reports of failures.
 
-An edit names the old text exactly, so an agent that is about to edit needs what it read word for word; no placeholder
-can stand in for that. Names are the only thing to go by, and agents agree on them well enough.
+An edit names the old text exactly, so an agent that is about to edit needs what it read word for word; and while it mends
+what failed, it goes back to the report. No placeholder can stand in for either. Tools' names and a few words are the only
+thing to go by, and agents agree on them well enough.
 """
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from proxy.conversation.model import ToolCall
 
@@ -14,6 +16,10 @@ _READS = re.compile(r"read|view|open|cat\b|get_?file|show_?file|str_replace", re
 _PRINTS = re.compile(r"\b(?:cat|sed -n|head|tail|nl|bat|less)\b")
 """Shell commands that print a file."""
 _COMMAND_CHARS = 300
+_FAILS = re.compile(
+    r"Traceback \(most|\b[A-Z]\w*(?:Error|Exception)\b|\bFAILED\b|\bfatal:|exit(?:ed with)? code:? [1-9]|npm ERR!"
+    r"|panicked at|\berror(?:\[\w+\])?:"
+)
 
 
 def offers_editing(tools: Sequence[str]) -> bool:
@@ -24,3 +30,9 @@ def offers_editing(tools: Sequence[str]) -> bool:
 def reads_file(call: ToolCall | None) -> bool:
     """Whether the result of this call is the text of a file."""
     return call is not None and bool(_READS.search(call.name) or _PRINTS.search(call.arguments, 0, _COMMAND_CHARS))
+
+
+@lru_cache(maxsize=4096)
+def shows_failure(text: str) -> bool:
+    """Whether a result reports that something failed; most wire formats have no mark for that."""
+    return bool(_FAILS.search(text))

@@ -232,6 +232,13 @@ def test_what_an_edit_must_match_is_protected_four_times_as_long():
     assert len(prune(looking, policy).edits) == 5
 
 
+def test_a_report_of_failure_is_protected_as_long():
+    failing = [f"FAILED test_{n}\n{code(n, 990)}" for n in range(6)]
+    policy = PrunePolicy(protect_tokens=4000, minimum_tokens=0, keep_share=0.1)
+
+    assert len(prune(a_situation(answered(rounds(*failing)), prices=PRICES, cold=True), policy).edits) == 2
+
+
 def test_a_window_that_is_nearly_full_is_cleared_whatever_it_costs():
     situation = a_situation(
         answered(rounds(*(code(n, 1000) for n in range(9)))), prices=PRICES, expected_turns=0, window=10_000

@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.conversation.model import ToolCall
-from proxy.pruning.reading import offers_editing, reads_file
+from proxy.pruning.reading import offers_editing, reads_file, shows_failure
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,20 @@ def test_a_result_without_a_call_is_no_reading():
 )
 def test_editing_tools_are_told_by_their_names(tools, offers):
     assert offers_editing(tools) is offers
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("Traceback (most recent call last):\n  File", True),
+        ("E   ValueError: no", True),
+        ("FAILED tests/test_a.py::test_b", True),
+        ("error[E0308]: mismatched types", True),
+        ("Process exited with code 2", True),
+        ("exit code: 0", False),
+        ("2 passed in 0.1s", False),
+        ("the terror of errors", False),
+    ],
+)
+def test_a_report_of_failure_is_told_by_its_words(text, fails):
+    assert shows_failure(text) is fails
