@@ -31,15 +31,16 @@ async def stream(feed: Feed) -> AsyncIterator[bytes]:
     """Events as they come, until the process leaves or nobody listens."""
     with feed.watching() as watcher:
         yield b": connected\n\n"
-        while not feed.ended:
+        while True:
+            if events := watcher.take():
+                yield b"".join(map(_written, events))
+            if feed.ended:
+                return
             try:
                 async with asyncio.timeout(SILENCE_S):
                     await watcher.news.wait()
             except TimeoutError:
                 yield b": quiet\n\n"
-                continue
-            if events := watcher.take():
-                yield b"".join(map(_written, events))
 
 
 def _written(event: Event) -> bytes:

@@ -1,0 +1,69 @@
+import pytest
+
+from proxy.settings.values import Prune
+from tests.builders import a_turn
+from tests.server.control.lodge import a_desk, a_lodge, asking
+
+pytestmark = pytest.mark.anyio
+
+MODE = "/_proxy/api/mode"
+
+
+async def test_the_mode_in_force_and_the_configured_one_are_told():
+    async with asking(a_desk()) as http:
+        assert (await http.get(MODE)).json() == {"mode": "prune", "configured": "prune", "sessions": {}}
+        assert (await http.put(MODE, json={"mode": "off"})).json()["mode"] == "off"
+        assert (await http.get(MODE)).json() == {"mode": "off", "configured": "prune", "sessions": {}}
+        assert (await http.put(MODE, json={"mode": None})).json()["mode"] == "prune"
+
+
+async def test_a_conversation_may_have_a_mode_of_its_own():
+    desk = a_desk()
+    await desk.ledger.settle(None, a_turn(session="s1"))
+    async with asking(desk) as http:
+        told = (await http.put(MODE, json={"mode": "observe", "session": "s1"})).json()
+        assert told == {"mode": "prune", "configured": "prune", "sessions": {"s1": "observe"}}
+        assert (await http.put(MODE, json={"mode": None, "session": "s1"})).json()["sessions"] == {}
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"mode": "on"}, {"mode": 1}, [], "off", {"mode": "off", "more": 1}, {"mode": "off", "session": None}]
+)
+async def test_anything_else_is_refused(body):
+    async with asking(a_desk()) as http:
+        answer = await http.put(MODE, json=body)
+
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_a_session_that_nobody_knows_cannot_be_switched():
+    async with asking(a_desk()) as http:
+        assert (await http.put(MODE, json={"mode": "off", "session": "nobody"})).status_code == 404
+
+
+async def test_the_switch_works_at_the_next_call():
+    clear_me = [
+        {"role": "user", "content": "hi " * 400},
+        {"role": "assistant", "content": None, "tool_calls": [_call("c1")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x y z " * 400},
+        {"role": "assistant", "content": "read"},
+        {"role": "user", "content": "go on"},
+    ]
+    async with a_lodge(prune=Prune(policy="always", protect_tokens=0, minimum_tokens=0)) as lodge:
+        pruned = await lodge.chat(clear_me)
+        await lodge.http.put(MODE, json={"mode": "off"})
+        plain = await lodge.chat(clear_me)
+        asked = await lodge.chat(clear_me, headers={"x-context-mode": "prune"})
+        await lodge.http.put(MODE, json={"mode": "off", "session": pruned.headers["x-context-session"]})
+        await lodge.http.put(MODE, json={"mode": None})
+        own = await lodge.chat(clear_me)
+
+    assert int(pruned.headers["x-context-removed-tokens"]) > 0
+    assert plain.headers["x-context-removed-tokens"] == "0"
+    # Whoever ordered off at run time meant it: a call cannot ask for more.
+    assert asked.headers["x-context-removed-tokens"] == "0"
+    assert own.headers["x-context-removed-tokens"] == "0"
+
+
+def _call(call_id):
+    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": "{}"}}

@@ -1,0 +1,56 @@
+import pytest
+from starlette.routing import Route
+
+from proxy.server.control import routes
+from proxy.server.control.openapi import PAGES, document
+from tests.builders import a_turn
+from tests.server.control.lodge import a_desk, asking
+
+pytestmark = pytest.mark.anyio
+
+
+def test_every_page_is_described_and_nothing_else():
+    served = {
+        (method, route.path)
+        for route in routes(a_desk())
+        if isinstance(route, Route)
+        for method in route.methods - {"HEAD"}
+    }
+
+    assert {(page.method, page.path) for page in PAGES} == served
+
+
+async def test_the_description_is_served():
+    async with asking(a_desk()) as http:
+        assert (await http.get("/_proxy/openapi.json")).json() == document()
+
+
+def test_every_reference_leads_somewhere():
+    described = document()
+
+    def references(value):
+        if isinstance(value, dict):
+            if isinstance(value.get("$ref"), str):
+                yield value["$ref"]
+            for item in value.values():
+                yield from references(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from references(item)
+
+    found = set(references(described))
+    known = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
+    assert found == known
+    assert "#/components/schemas/Overview" in known
+
+
+async def test_answers_have_the_fields_that_are_described():
+    desk = a_desk(clock=lambda: 1000.0)
+    await desk.ledger.settle(None, a_turn())
+    schemas = document()["components"]["schemas"]
+    async with asking(desk) as http:
+        for page in PAGES:
+            if page.method != "GET" or not hasattr(page.gives, "__struct_fields__"):
+                continue
+            answer = await http.get(page.path.replace("{session}", "s1"))
+            assert set(answer.json()) == set(schemas[page.gives.__name__]["properties"]), page.path

@@ -1,0 +1,72 @@
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+from tests.server.control.lodge import a_desk, a_lodge, asking
+
+pytestmark = pytest.mark.anyio
+
+HOUR = 3600.0
+
+
+async def a_desk_at(now, *turns):
+    desk = a_desk(clock=lambda: now)
+    for turn in turns:
+        await desk.ledger.settle(None, turn)
+    return desk
+
+
+async def test_accuracy_is_that_of_the_asked_hours():
+    old = a_turn(turn=1, at=10.0, estimated=200, usage=Usage(input_tokens=100))
+    new = a_turn(turn=2, at=10 * HOUR, estimated=101, usage=Usage(input_tokens=100))
+    async with asking(await a_desk_at(10 * HOUR + 5, old, new)) as http:
+        everything = (await http.get("/_proxy/api/accuracy")).json()
+        recent = (await http.get("/_proxy/api/accuracy?hours=1")).json()
+
+    assert (everything["rows"][0]["total"]["max"], everything["since"]) == (100.0, 0.0)
+    assert (recent["rows"][0]["total"]["max"], recent["since"]) == (1.0, 9 * HOUR + 5)
+    assert len(recent["rows"][0]["total"]["histogram"]) == len(recent["bounds"]) + 1
+
+
+async def test_savings_are_net_of_summary_calls():
+    call = a_turn(cost=1.0, cost_unpruned=3.0)
+    made = a_turn(session="", turn=0, at=1001.0, purpose="summary", cost=0.5, on_behalf="s1")
+    async with asking(await a_desk_at(2000.0, call, made)) as http:
+        shown = (await http.get("/_proxy/api/savings?hours=24")).json()
+
+    assert (shown["total"]["saved"], shown["total"]["summaries"], shown["complete"]) == (1.5, 0.5, True)
+    assert [(line["key"], line["bill"]["saved"]) for line in shown["by_session"]] == [("s1", 1.5)]
+
+
+@pytest.mark.parametrize("path", ["/_proxy/api/accuracy", "/_proxy/api/savings"])
+async def test_hours_are_a_number(path):
+    async with asking(a_desk()) as http:
+        assert (await http.get(f"{path}?hours=soon")).status_code == 400
+
+
+async def test_metrics_are_those_of_the_calls_that_came_through():
+    async with a_lodge() as lodge:
+        await lodge.chat([{"role": "user", "content": "hello"}])
+        answer = await lodge.http.get("/metrics")
+
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+        if sample.labels.get("type", "input") == "input"
+    }
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert found["pruning_proxy_calls_total"] == 1
+    assert found["pruning_proxy_tokens_total"] > 0
+    assert found["pruning_proxy_upstream_seconds_count"] == 1
+    assert (found["pruning_proxy_open_calls"], found["pruning_proxy_store_healthy"]) == (0, 1)
+
+
+async def test_r42_the_reported_usage_stays_true():
+    """What pruning saved is told in headers and reports, never by changing what the provider said."""
+    async with a_lodge() as lodge:
+        answer = await lodge.chat([{"role": "user", "content": "hello"}])
+
+    assert answer.json()["usage"]["prompt_tokens"] == lodge.provider.received[0].bill.input
+    assert answer.headers["x-context-removed-tokens"] == "0"
