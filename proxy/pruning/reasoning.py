@@ -7,6 +7,7 @@ keeps it, never so that a message becomes empty, and never in front of signed re
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan, StripReasoning, Summarise
@@ -102,12 +103,13 @@ def _says(message: Message) -> bool:
 
 def _closed_turns(messages: Sequence[Message], reasons: Sequence[bool], strip: str) -> list[range]:
     """The turns that a user has answered; without the last one with reasoning where that is to stay."""
-    starts = [index for index, message in enumerate(messages) if _says(message)]
-    turns = [range(start, end) for start, end in zip(starts, [*starts[1:], len(messages)], strict=True)]
+    starts = {index for index, message in enumerate(messages) if _says(message)}
+    if not starts:
+        return []
+    turns = [range(start, end) for start, end in pairwise(sorted({0, *starts, len(messages)}))]
     if strip == "all_but_last":
         while turns and not any(reasons[number] for number in turns[-1]):
             turns.pop()
-        return turns[:-1]
     return turns[:-1]
 
 
