@@ -35,8 +35,8 @@ def apply_plan(
     changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
     hidden: set[int] = set()
     first = len(keys)
-    for start, end, text in _summaries(standing, index):
-        changes.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(text)))
+    for start, end, summary in written_summaries(standing, index):
+        changes.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(summary.text)))
         hidden.update(range(start, end + 1))
         first = min(first, start)
     for number, edits in _by_message(standing, index).items():
@@ -66,17 +66,17 @@ def stands(edit: Edit, index: dict[bytes, int]) -> bool:
             return edit.at in index
 
 
-def _summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, str]]:
-    """First and last message and text of each summary that is written; nothing inside of one is written any more.
+def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, Summarise]]:
+    """First and last message of each summary that is written; nothing inside of one is written any more.
 
     A later summary swallows an earlier one. Where two overlap, the wider counts, of equal ones the later.
     """
     later_first = reversed(standing)
-    ranges = [(index[edit.first], index[edit.last], edit.text) for edit in later_first if isinstance(edit, Summarise)]
-    kept: list[tuple[int, int, str]] = []
-    for start, end, text in sorted(ranges, key=lambda one: one[0] - one[1]):
+    ranges = [(index[edit.first], index[edit.last], edit) for edit in later_first if isinstance(edit, Summarise)]
+    kept: list[tuple[int, int, Summarise]] = []
+    for start, end, edit in sorted(ranges, key=lambda one: one[0] - one[1]):
         if start <= end and all(end < other[0] or other[1] < start for other in kept):
-            kept.append((start, end, text))
+            kept.append((start, end, edit))
     return kept
 
 

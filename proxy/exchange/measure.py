@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
-from proxy.dialects.lens import stands
+from proxy.dialects.lens import stands, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import Last, Present
@@ -51,10 +51,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
         return tokens
     index = weighed.index
     edits = [edit for edit in plan.edits if stands(edit, index)]
-    hidden: set[int] = set()
-    summaries = [edit for edit in edits if isinstance(edit, Summarise)]
-    for summary in summaries:
-        hidden.update(range(index[summary.first], index[summary.last] + 1))
+    summaries = written_summaries(edits, index)
+    hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
     for (at, part), replaced in _newest(edits).items():
         number = index[at]
         if number not in hidden:
@@ -62,8 +60,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
             tokens[number] += replaced.tokens_after - (contents[part] if part < len(contents) else 0)
     for number in hidden:
         tokens[number] = 0
-    for summary in _widest(summaries, index):
-        tokens[index[summary.first]] = summary.tokens_after
+    for start, _, summary in summaries:
+        tokens[start] = summary.tokens_after
     for edit in edits:
         match edit:
             case StripReasoning() if index[edit.at] not in hidden:
@@ -80,37 +78,24 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     """Tokens of the reasoning that goes out under the plan."""
     index = weighed.index
+    edits = [edit for edit in plan.edits if stands(edit, index)]
     tokens = [weight.reasoning for weight in weighed.weights]
-    for edit in plan.edits:
+    for edit in edits:
         match edit:
-            case StripReasoning() if edit.at in index:
+            case StripReasoning():
                 tokens[index[edit.at]] = 0
-            case RestoreReasoning() if edit.at in index:
+            case RestoreReasoning():
                 tokens[index[edit.at]] += edit.tokens_after
-            case Summarise() if edit.first in index and edit.last in index:
-                for number in range(index[edit.first], index[edit.last] + 1):
-                    tokens[number] = 0
             case _:
                 pass
+    for start, end, _ in written_summaries(edits, index):
+        tokens[start : end + 1] = [0] * (end + 1 - start)
     return sum(tokens)
 
 
 def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
     """Of several replacements of one result, the one decided last stands."""
     return {(edit.at, edit.part): edit for edit in edits if isinstance(edit, Replace)}
-
-
-def _widest(summaries: Sequence[Summarise], index: dict[bytes, int]) -> list[Summarise]:
-    spans = {id(edit): (index[edit.first], index[edit.last]) for edit in summaries}
-
-    def inside(inner: Summarise) -> bool:
-        start, end = spans[id(inner)]
-        return any(
-            spans[id(other)][0] <= start and end <= spans[id(other)][1] and spans[id(other)] != (start, end)
-            for other in summaries
-        )
-
-    return [edit for edit in summaries if not inside(edit)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,74 @@
+import json
+from dataclasses import replace
+
+from proxy.conversation.edit import EMPTY_PLAN
+from proxy.conversation.recall import Recall
+from proxy.exchange.measure import weigh
+from proxy.exchange.ready import draft_of, ready_of, session_id
+from proxy.exchange.receive import NO_MEMORY
+from proxy.tokens.learn import NOTHING_LEARNED
+from tests.builders import QUIET, a_clear, a_received, a_scale, a_summary, plan_of, rounds, said, user, words
+
+HISTORY = [*rounds(words("old", 1000)), said("read"), user("next")]
+
+
+def a_draft(plan=EMPTY_PLAN, policy=QUIET, **fields):
+    received, scale = a_received(HISTORY, **fields), a_scale()
+    return draft_of(received, NO_MEMORY, weigh(received, scale), scale, policy, NOTHING_LEARNED, plan)
+
+
+def ready(draft):
+    return ready_of(draft, Recall(), now=5.0, skipped="", pressed=False)
+
+
+def test_a_draft_under_another_plan_is_predicted_anew():
+    draft = a_draft()
+    other = draft.under(plan_of(a_clear(draft.received, 2)))
+
+    assert draft.context.total - other.context.total == 1000 - 2
+    assert sum(other.tokens) == sum(draft.tokens) - 998
+
+
+def test_r35_an_empty_plan_sends_the_very_same_object():
+    draft = a_draft()
+
+    assert ready(draft).body is draft.received.view.body
+    assert not ready(draft).changed
+
+
+def test_what_is_ready_says_what_stands_in_it():
+    draft = a_draft()
+    cleared = ready(draft.under(plan_of(a_clear(draft.received, 2))))
+    summarised = ready(draft.under(plan_of(a_summary(draft.received, 1, 3))))
+
+    assert (cleared.changed, cleared.summarised, cleared.removed_tokens) == (True, False, 998)
+    assert (summarised.changed, summarised.summarised) == (True, True)
+
+
+def test_observed_edits_are_kept_and_not_sent():
+    draft = a_draft(policy=replace(QUIET, mode="observe"))
+    found = ready(draft.under(plan_of(a_clear(draft.received, 2))))
+
+    assert found.body is draft.received.view.body
+    assert found.sent_plan == EMPTY_PLAN
+    assert found.anchor.plan_id == found.plan.plan_id() != b""
+    assert not found.anchor.sent
+    assert found.context.total == draft.context.total
+
+
+def test_r34_the_reserve_is_what_the_request_asks_for():
+    assert a_draft(policy=replace(QUIET, window=10_000), max_tokens=1234).context.reserve == 1234
+
+
+def test_a_wish_for_usage_is_no_change_of_the_conversation():
+    found = ready(a_draft(policy=replace(QUIET, ask_usage=True), stream=True))
+
+    assert found.asked_usage
+    assert not found.changed
+    assert json.loads(found.body)["messages"] == HISTORY
+
+
+def test_a_session_is_named_after_its_first_call():
+    assert session_id(b"k") == session_id(b"k") != session_id(b"l")
+    assert len(session_id(b"k")) == 16
+    assert ready(a_draft()).anchor.session == session_id(a_received(HISTORY).keys[-1])
