@@ -2,9 +2,10 @@
 
 Every call of the past sent the messages before one of the answers. So a finished conversation can be played again, call
 by call, through the very functions that decide in earnest. Input only: what the model writes is taken as it was. The
-cache is taken as warm, and holds exactly the previous request. Compaction is not rehearsed.
+cache is taken as warm and holds the previous requests. Compaction is not rehearsed.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -135,16 +136,23 @@ def rehearse(
     window: int | None,
     reserve: int,
     count: Callable[[str], int],
+    breakpoints: bool = False,
 ) -> Iterator[Step]:
-    """Play the conversation, call by call."""
+    """Play the conversation, call by call.
+
+    `breakpoints`: the cache finds an entry only where an earlier call had ended, not at any place in between.
+    """
     line = _Line(script, prices, window, reserve, count)
     before = 0
+    ends = [0]
     for turn, end in enumerate(script.ends, start=1):
         arrived = line.apply(arrive(line.situation(end, turn), arriving))
         decision = prune(line.situation(end, turn), pruning)
         line.pressed = decision.pressed
         edits = arrived + line.apply(decision.edits)
         kept = min([before, *(line.place[edit.at] for edit in edits)])
+        if breakpoints:
+            kept = ends[bisect_right(ends, kept) - 1]
         yield Step(
             start=before,
             end=end,
@@ -157,6 +165,7 @@ def rehearse(
             kept=kept,
         )
         before = end
+        ends.append(end)
 
 
 class _Line:

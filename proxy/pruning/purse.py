@@ -5,6 +5,7 @@ was decided. So the simulated bill of all calls, with the edits and without them
 on every replica and after every restart. The cache is taken as warm all the time, which errs on the careful side.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from proxy.conversation.edit import Replace
@@ -32,6 +33,7 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
     direct = sent = 0
     unpruned = paid = 0.0
     before = 0
+    ends = [0]
     for end in call_ends(situation):
         new = sum(tokens[before:end])
         grown = head + new if not before else new
@@ -45,9 +47,11 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
             sent -= removed
             changed = min(changed, index)
         if changed < before:
-            kept = head + sum(tokens[:changed])
+            found = ends[bisect_right(ends, changed) - 1] if prices.breakpoints else changed
+            kept = head + sum(tokens[:found])
         paid += prices.read * kept + prices.write * (sent - kept)
         before = end
+        ends.append(end)
     return unpruned, paid
 
 

@@ -14,6 +14,14 @@ class Prices:
     read: float
     write: float
 
+    @property
+    def breakpoints(self) -> bool:
+        """Whether the cache finds an entry only where an earlier call had ended.
+
+        So do those that charge for writing (Anthropic, OpenAI from GPT-5.6 on); the others match any prefix.
+        """
+        return self.write > 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:

@@ -78,12 +78,23 @@ def _turns_left(situation: Situation) -> float:
 
 
 def cached_behind(situation: Situation) -> list[int]:
-    """For each message the tokens from it to the end of what the previous call had sent, as they stand now."""
+    """For each message the cached tokens that are lost when it changes, as they stand now.
+
+    That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
+    front of the message up to where an earlier call had ended.
+    """
     end = _sent_before(situation)
     behind = [0] * (len(situation.messages) + 1)
     for index in range(end - 1, -1, -1):
         behind[index] = behind[index + 1] + situation.message_tokens[index]
-    return behind
+    if situation.prices is None or not situation.prices.breakpoints:
+        return behind
+    lost = behind.copy()
+    before = 0
+    for call in call_ends(situation):
+        lost[before:call] = [behind[before]] * (call - before)
+        before = call
+    return lost
 
 
 def _sent_before(situation: Situation) -> int:

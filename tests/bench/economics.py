@@ -87,9 +87,10 @@ def _load(paths: list[Path]) -> None:
     _loaded.extend(sessions(paths, _count))
 
 
-def _job(job: tuple[int, ArrivePolicy, PrunePolicy, Prices | None, int]) -> Outcome:
-    index, arriving, pruning, prices, window = job
-    return run(_loaded[index], arriving, pruning, prices=prices, window=window, count=_count)
+def _job(job: tuple[int, ArrivePolicy, PrunePolicy, Prices | None, int, bool]) -> Outcome:
+    index, arriving, pruning, prices, window, breakpoints = job
+    session = _loaded[index]
+    return run(session, arriving, pruning, prices=prices, window=window, count=_count, breakpoints=breakpoints)
 
 
 def parts(outcomes: list[Outcome]) -> Iterable[tuple[str, list[Outcome]]]:
@@ -144,6 +145,9 @@ def main() -> int:
     )
     parser.add_argument("--policies", nargs="*", choices=POLICIES, default=list(POLICIES))
     parser.add_argument("--curve", action="store_true", help="protection and kept identifiers varied, with a plot")
+    parser.add_argument(
+        "--breakpoints", action="store_true", help="a cache that finds entries only where an earlier call had ended"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
@@ -154,7 +158,10 @@ def main() -> int:
         for prices in given.prices or PRICES:
             for name, (arriving, pruning) in chosen.items():
                 print(f"{name}, {prices} …", file=sys.stderr, flush=True)
-                jobs = [(index, arriving, pruning, PRICES[prices], given.window) for index in range(len(_loaded))]
+                jobs = [
+                    (index, arriving, pruning, PRICES[prices], given.window, given.breakpoints)
+                    for index in range(len(_loaded))
+                ]
                 outcomes = list(pool.map(_job, jobs, chunksize=4))
                 rows += [(name, prices, part, summary(group)) for part, group in parts(outcomes)]
     if given.json:

@@ -47,6 +47,7 @@ def run(
     prices: Prices | None,
     window: int,
     count: Callable[[str], int],
+    breakpoints: bool = False,
 ) -> Outcome:
     """What this policy would have sent, paid and hidden."""
     outcome = Outcome(session=session)
@@ -54,7 +55,16 @@ def run(
     place = {key: index for index, key in enumerate(session.script.keys)}
     sight = Sight()
     sight.show("system", session.system_text)
-    for step in rehearse(session.script, arriving, pruning, prices=prices, window=window, reserve=RESERVE, count=count):
+    for step in rehearse(
+        session.script,
+        arriving,
+        pruning,
+        prices=prices,
+        window=window,
+        reserve=RESERVE,
+        count=count,
+        breakpoints=breakpoints,
+    ):
         for index in range(step.start, step.end):
             for part, text in texts_of(messages[index]):
                 sight.show((index, part), text)

@@ -1,5 +1,7 @@
 """A finished conversation, played again."""
 
+from itertools import product
+
 import pytest
 
 from proxy.conversation.model import Conversation, Tools
@@ -27,8 +29,8 @@ def a_script(*messages):
     return script_of(conversation, Scale(encoding="x", count=count, dialect="openai_chat", model="m", memo=Memo()))
 
 
-def play(script, policy, prices=PRICES):
-    return list(rehearse(script, *policy, prices=prices, window=None, reserve=0, count=count))
+def play(script, policy, prices=PRICES, breakpoints=False):
+    return list(rehearse(script, *policy, prices=prices, window=None, reserve=0, count=count, breakpoints=breakpoints))
 
 
 def test_each_call_sent_what_stands_before_its_answer():
@@ -68,8 +70,11 @@ def test_an_edit_breaks_the_cache_behind_it_and_stays():
 @pytest.mark.parametrize("sizes", [(4000,) * 30, (100, 9000) * 8, (3000, 200, 200, 200) * 6, (20_000,), (700,) * 50])
 def test_no_conversation_ends_more_than_one_percent_dearer_wherever_it_ends(profile, prices, sizes):
     texts = [words(str(number), size) for number, size in enumerate(sizes)]
-    steps = play(a_script(*answered(rounds(*texts))), PRESETS[profile], prices)
-    for end in range(1, len(steps) + 1):
+    script = a_script(*answered(rounds(*texts)))
+    kinds = (False, True) if prices and prices.breakpoints else (False,)
+    for steps, end in product(
+        (play(script, PRESETS[profile], prices, kind) for kind in kinds), range(1, len(texts) + 1)
+    ):
         sums = totals(steps[:end], prices)
 
         assert sums.cost <= 1.01 * sums.direct_cost

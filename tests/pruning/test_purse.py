@@ -49,16 +49,16 @@ def test_system_and_tools_are_on_the_bill():
     assert bills(with_head, PRICES)[0] - bills(plain, PRICES)[0] == pytest.approx(1.25 * 1000 + 0.1 * 1000)
 
 
-def test_an_edit_costs_a_rewrite_at_its_call_and_saves_at_every_later_one():
+def test_an_edit_costs_a_rewrite_from_the_last_call_before_it_and_saves_at_every_later_one():
     messages = answered(rounds(words("a", 100), words("b", 100), words("c", 100)))
     plain = a_situation(messages)
     tokens = plain.message_tokens
-    # Decided at the third call (5 messages): behind message 2 stand messages 3 and 4, of which 4 and 3 are new then.
+    # Decided at the third call (5 messages). The first had ended behind message 0: from there on all is written anew.
     edited = a_situation(messages, Plan((clear(plain, 2, 90, decided=5),)))
 
     unpruned, paid = bills(edited, PRICES)
 
-    at_once = 0.1 * tokens[2] - 1.25 * (tokens[2] - 90)
+    at_once = 0.1 * (tokens[1] + tokens[2]) - 1.25 * (tokens[1] + tokens[2] - 90)
     later = 0.1 * 90
     assert unpruned == pytest.approx(bills(plain, PRICES)[0])
     assert unpruned - paid == pytest.approx(at_once + later)

@@ -65,10 +65,20 @@ def test_no_batch_costs_more_at_once_than_the_purse_holds():
             assert 1.25 * (behind - removed) - 0.1 * behind <= purse(situation, PRICES) + 1e-6
 
 
-def test_only_what_the_previous_call_had_sent_is_cached():
-    situation = a_situation(answered(rounds(words("a", 100), words("b", 50))))
+def test_a_change_loses_what_is_cached_from_the_last_call_that_ended_before_it():
+    situation = a_situation(answered(rounds(words("a", 100), words("b", 50))), prices=PRICES)
+    tokens = situation.message_tokens
+    second = tokens[3] + tokens[4]
+    first = tokens[1] + tokens[2] + second
+
+    # Calls had ended behind messages 0 and 2, and behind 4; the answer to the last one is not cached yet.
+    assert cached_behind(situation) == [tokens[0] + first, first, first, second, second, 0, 0]
+    assert cached_behind(a_situation([user()])) == [0, 0]
+
+
+@pytest.mark.parametrize("prices", [Prices(read=0.1, write=1.0), None])
+def test_where_any_prefix_is_found_a_change_loses_only_what_stands_behind_it(prices):
+    situation = a_situation(answered(rounds(words("a", 100), words("b", 50))), prices=prices)
     behind = cached_behind(situation)
 
-    assert behind[4] == situation.message_tokens[4]
-    assert behind[5:] == [0, 0]
-    assert cached_behind(a_situation([user()])) == [0, 0]
+    assert [behind[index] - behind[index + 1] for index in range(5)] == list(situation.message_tokens[:5])
