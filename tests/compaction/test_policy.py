@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.compaction.policy import (
+    CompactPolicy,
+    Offer,
+    is_hopeless,
+    limit_tokens,
+    pays_early,
+    stage_of,
+    summary_tokens,
+)
+from tests.builders import a_context
+
+POLICY = CompactPolicy()
+
+
+def stage(total, *, policy=POLICY, doubt=0.0, **more):
+    known = {"window": 200_000, "reserve": 32_000, "basis": "anchored"}
+    return stage_of(a_context(total=total, **{**known, **more}), policy, doubt=doubt)
+
+
+@pytest.mark.parametrize(("total", "expected"), [(168_000, "background"), (168_001, "now"), (60_000, "none")])
+def test_r20_c28_input_and_reserve_may_just_fill_the_window(total, expected):
+    assert stage(total) == expected
+
+
+@pytest.mark.parametrize(("total", "expected"), [(180_000, "background"), (180_001, "now")])
+def test_c27_a_share_of_the_window_is_a_limit_of_ones_own(total, expected):
+    assert stage(total, policy=CompactPolicy(trigger="share", share=0.9), reserve=0) == expected
+
+
+@pytest.mark.parametrize(("share", "limit"), [(0.5, 524_288), (1.0, 1_048_576)])
+def test_c31_half_of_a_large_window(share, limit):
+    context = a_context(window=1_048_576)
+
+    assert limit_tokens(context, CompactPolicy(trigger="share", share=share)) == limit
+
+
+@pytest.mark.parametrize("more", [{"window": None}, {"policy": CompactPolicy(trigger="off")}])
+def test_nothing_is_due_where_the_window_is_unknown_or_nobody_wants_it(more):
+    assert stage(10_000_000, **more) == "none"
+
+
+def test_a_summary_is_begun_before_it_is_needed():
+    assert stage(0.84 * 168_000) == "none"
+    assert stage(0.86 * 168_000) == "background"
+    assert stage(0.86 * 168_000, policy=CompactPolicy(background_share=1.0)) == "none"
+
+
+def test_where_a_turn_adds_much_it_is_begun_earlier():
+    assert stage(120_000, new=30_000) == "background"
+    assert stage(120_000, new=1_000) == "none"
+    assert stage(80_000, new=100_000) == "none"
+
+
+def test_a_pure_estimate_of_a_foreign_tokenizer_is_doubted():
+    assert stage(150_000, basis="estimated", doubt=0.15) == "now"
+    assert stage(150_000, basis="anchored", doubt=0.15) == "background"
+
+
+def test_system_and_tools_over_the_limit_are_beyond_help():
+    """It passes through once; no loop tries again."""
+    context = a_context(total=300_000, system=100_000, tools=90_000, window=200_000, reserve=32_000)
+
+    assert is_hopeless(context, POLICY)
+    assert stage_of(context, POLICY) == "none"
+    assert not is_hopeless(a_context(window=200_000), POLICY)
+    assert not is_hopeless(a_context(system=10**9), POLICY)
+
+
+@given(st.integers(0, 400_000), st.integers(0, 400_000))
+def test_r10_more_tokens_never_make_it_less_urgent(one, other):
+    order = ["none", "background", "now"]
+    less, more = sorted((one, other))
+
+    assert order.index(stage(less)) <= order.index(stage(more))
+
+
+@given(st.integers(0, 400_000))
+def test_r17_compaction_is_due_exactly_where_the_display_says_overflow(total):
+    context = a_context(total=total, window=200_000, reserve=32_000)
+
+    assert (stage_of(context, POLICY) == "now") is context.overflows
+
+
+def test_an_early_compaction_must_bring_more_than_it_costs():
+    deep = Offer(span=100_000, summary=2_000, behind=5_000, call=15_000)
+
+    assert pays_early(deep, read=0.1, write=1.25, turns=20)
+    assert not pays_early(deep, read=0.1, write=1.25, turns=1)
+
+
+def test_a_small_cut_is_never_worth_what_is_forgotten():
+    assert not pays_early(Offer(span=15_000, summary=100, behind=0), read=1.0, write=1.0, turns=1_000)
+
+
+@pytest.mark.parametrize(("usable", "expected"), [(200_000, 4_000), (8_000, 1_000), (800, 160)])
+def test_a_small_window_gets_a_short_summary(usable, expected):
+    assert summary_tokens(POLICY, usable) == expected
