@@ -18,6 +18,9 @@ _RULE = re.compile(
     r"必须|不要|不得|禁止|务必|只能|始终|なければ|しないで|必ず",
     re.IGNORECASE,
 )
+# A digit, a path or symbol, a name in capitals, a proper name inside a sentence, a label in front, something quoted.
+_PRECISE = re.compile(r"\d|\w[/_.]\w|\b[A-Z]{3,}\b|[a-z,] [A-Z][a-z]|^[^.!?]{1,40}: |[\"'`“][^\"'`”]{2,}[\"'`”]")
+_DIGITS = re.compile(r"\d+")
 _SENTENCE = re.compile(r"[^\n.!?。！？]+(?:[.!?](?!\s|$)[^\n.!?。！？]*)*[.!?。！？]?")
 # Clients wrap what no person wrote (reminders, environment, file contents) in tags.
 _TAGGED = re.compile(r"<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
@@ -26,17 +29,30 @@ _TAGGED = re.compile(r"<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
 def word_for_word(messages: Sequence[Message], most_chars: int) -> tuple[str, ...]:
     """The user's words that a summary must not lose, in their order, at most `most_chars` of them.
 
-    Rules go first, and newer words before older ones, which they may have replaced.
+    Rules go first, then what holds names, numbers or labels, then the rest; newer words before older ones, which they
+    may have replaced. Of statements that differ in nothing but numbers the last one counts.
     """
-    said = list(dict.fromkeys(_statements(messages)))
+    latest: dict[str, str] = {}
+    for statement in _statements(messages):
+        kind = _DIGITS.sub("#", statement).casefold()
+        latest.pop(kind, None)
+        latest[kind] = statement
+    said = list(latest.values())
     chosen: set[str] = set()
     left = most_chars
-    for wants_rule in (True, False):
-        for statement in reversed(said):
-            if (_RULE.search(statement) is not None) == wants_rule and len(statement) <= left:
-                chosen.add(statement)
-                left -= len(statement) + 3
+    newest_first = said[::-1]
+    newest_first.sort(key=_rank)
+    for statement in newest_first:
+        if len(statement) <= left:
+            chosen.add(statement)
+            left -= len(statement) + 3
     return tuple(statement for statement in said if statement in chosen)
+
+
+def _rank(statement: str) -> int:
+    if _RULE.search(statement):
+        return 0
+    return 1 if _PRECISE.search(statement) else 2
 
 
 def missing_in(text: str, statements: Sequence[str]) -> tuple[str, ...]:

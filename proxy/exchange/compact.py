@@ -39,8 +39,10 @@ _CALL_OVERHEAD_TOKENS = 600
 _PINNED_TOKENS = 400
 _RECENT_SHARE = 0.25
 """Of the span: whose identifiers the summary is checked for."""
-_SAID_SHARE = 0.25
+_SAID_SHARE = 0.5
 """Of a summary's length: what the user's own words may take beside it."""
+_AIM = 0.7
+"""Of the history: where they would make it larger than that, there is less of them."""
 _CHARS_PER_TOKEN = 4
 _ANSWER_ROOM = 2
 """The answer's limit is a multiple of the length that is asked for: hidden reasoning is counted too."""
@@ -256,7 +258,8 @@ def summarise_edit(
     """
     pinned = _pinned(need, received, count)
     covered = _told(replace(need, earlier_last=-1), received)
-    most_chars = int(_SAID_SHARE * need.summary_tokens * _CHARS_PER_TOKEN)
+    allowed = _AIM * need.history_tokens - (need.history_tokens - need.before_tokens) - count(summary + need.span.quote)
+    most_chars = int(min(_SAID_SHARE * need.summary_tokens, allowed) * _CHARS_PER_TOKEN)
     kept = missing_in(summary + need.span.quote, word_for_word(covered, most_chars))
     names = tuple(name for name in pinned if name not in summary)
     text = standing_text(summary, need.span.quote, kept, names)
