@@ -1,7 +1,7 @@
 """Parsed things, kept by the exact bytes they were parsed from, so that no message is read twice."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
 T = TypeVar("T")
@@ -22,10 +22,10 @@ class Recall:
     def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
         self._room = room_bytes
         self._held = 0
-        self._known: OrderedDict[tuple[str, bytes], object] = OrderedDict()
+        self._known: OrderedDict[tuple[Hashable, bytes], object] = OrderedDict()
 
-    def get(self, kind: str, raw: bytes, make: Callable[[bytes], T]) -> T:
-        """What `make(raw)` gave when these bytes were first seen."""
+    def get(self, kind: Hashable, raw: bytes, make: Callable[[bytes], T]) -> T:
+        """What `make(raw)` gave when these bytes were first seen. `kind`: everything else that `make` depends on."""
         key = (kind, raw)
         known = self._known
         found = known.get(key, _UNKNOWN)

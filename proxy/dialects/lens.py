@@ -92,8 +92,7 @@ def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit], recall: Re
     """The message's new bytes; made once per process for the same bytes and the same edits."""
     texts = {edit.part: edit.text for edit in edits if isinstance(edit, Replace)}
     strips = any(isinstance(edit, StripReasoning) for edit in edits)
-    payloads = [edit.payload for edit in edits if isinstance(edit, RestoreReasoning)]
-    key = message + b"\0" + repr((sorted(texts.items()), strips, payloads)).encode("utf-8", "surrogatepass")
+    payloads = tuple(edit.payload for edit in edits if isinstance(edit, RestoreReasoning))
 
     def write(_: bytes) -> bytes:
         written = dialect.replace_results(message, texts) if texts else message
@@ -101,4 +100,5 @@ def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit], recall: Re
             written = dialect.restore_reasoning(written, payload)
         return dialect.strip_reasoning(written) if strips else written
 
-    return recall.get("written " + dialect.name, key, write)
+    # Texts come from a stored plan: their hashes are known, so that only the message's bytes are looked at.
+    return recall.get(("written", dialect.name, strips, payloads, tuple(texts.items())), message, write)

@@ -128,13 +128,12 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
     removed = max(0, sum(weight.total for weight in draft.weighed.weights) - sum(sent.tokens))
-    inherited = set(memory.plan.edits)
     return Ready(
         received=received,
         body=applied.body,
         plan=draft.plan,
         sent_plan=Plan(applied.standing),
-        new_edits=tuple(edit for edit in draft.plan.edits if edit not in inherited),
+        new_edits=_new_edits(draft.plan, memory.plan),
         context=sent.context,
         removed_tokens=removed,
         weighed=draft.weighed,
@@ -163,7 +162,7 @@ def _anchor(draft: Draft, *, plan: Plan, now: float, sent: bool, removed: int, p
         at=now,
         upstream="",
         model=conversation.model,
-        plan_id=plan.plan_id(),
+        plan_id=line.plan_id if line and plan is memory.plan and plan.edits else plan.plan_id(),
         sent=sent,
         system_tokens=draft.weighed.system,
         tools_tokens=draft.weighed.tools,
@@ -174,6 +173,14 @@ def _anchor(draft: Draft, *, plan: Plan, now: float, sent: bool, removed: int, p
         pressed=pressed,
         warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
     )
+
+
+def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
+    """Most calls decide nothing: the plan is then the very object that memory holds."""
+    if plan is inherited:
+        return ()
+    known = set(inherited.edits)
+    return tuple(edit for edit in plan.edits if edit not in known)
 
 
 def _shared(memory: Memory) -> int:

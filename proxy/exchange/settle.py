@@ -1,6 +1,5 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
-from collections import Counter
 from dataclasses import dataclass
 from heapq import nlargest
 
@@ -161,7 +160,11 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
 
 
 def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
-    return dict(Counter(kind_of(edit) for edit in edits))
+    counts: dict[str, int] = {}
+    for edit in edits:
+        kind = kind_of(edit)
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
 
 
 def _said(edit: Edit) -> str:
@@ -182,16 +185,16 @@ def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
         if isinstance(edit, Summarise)
         for number in range(index[edit.first], index[edit.last] + 1)
     }
-    by_tool: Counter[str] = Counter()
+    by_tool: dict[str, int] = {}
     found: list[tuple[int, int, str, str]] = []
     for pair in pairs(ready.received.conversation.messages):
         tokens, tool = ready.weighed.weights[pair.message].parts[pair.part], pair.tool or "?"
-        by_tool[tool] += tokens
+        by_tool[tool] = by_tool.get(tool, 0) + tokens
         if pair.message not in hidden:
             edit = edited.get((pair.message, pair.part))
             standing = (tokens, "") if edit is None else (edit.tokens_after, edit.kind)
             found.append((standing[0], pair.message + 1, tool, standing[1]))
     largest = nlargest(_MOST_ITEMS, found)
-    return dict(by_tool), tuple(
+    return by_tool, tuple(
         Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest
     )

@@ -1,5 +1,6 @@
 """The log: one `context_estimate` event per call, one event per change of state. Content and credentials never enter."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -17,17 +18,35 @@ def configure(*, form: str, level: str) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: list[Any] = (
-        [structlog.processors.JSONRenderer(serializer=lambda event, **_: orjson.dumps(event, default=str).decode())]
-        if form == "json"
-        else [structlog.dev.ConsoleRenderer(colors=False)]
-    )
+    json = _as_json_from_info if _LEVELS[level] <= _LEVELS["info"] else _as_json
+    renderer: Any = json if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
     structlog.configure(
-        processors=shared + renderer,
+        processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(_standard_error()),
         cache_logger_on_first_use=True,
     )
+
+
+def _as_json(_logger: Any, _method: str, event: Any) -> str:
+    return orjson.dumps(event, default=str).decode()
+
+
+def _as_json_from_info(logger: Any, method: str, event: Any) -> str:
+    """The same under another name: where it renders, nothing but JSON comes out, and calls are not below the level."""
+    return _as_json(logger, method, event)
+
+
+def say_call(turn: Turn) -> None:
+    """Log `context_estimate`. Once a call, so it goes a shorter way where that gives the same line: a fifth of the cost."""
+    if structlog.get_config()["processors"][-1] is not _as_json_from_info:
+        structlog.get_logger("proxy").info("context_estimate", **fields_of(turn))
+        return
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    line = {**fields_of(turn), "event": "context_estimate", "level": "info", "timestamp": now}
+    stream = _standard_error()
+    stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE).decode())
+    stream.flush()
 
 
 def _standard_error() -> Any:

@@ -23,7 +23,7 @@ from proxy.server.board import Board
 from proxy.server.call import Call, Shared
 from proxy.server.decide import decided, unsaid
 from proxy.server.engines.base import Engine
-from proxy.server.events import fields_of
+from proxy.server.events import say_call
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.policies import Policies
@@ -116,7 +116,7 @@ class Handler:
             )
             settled = settle(call.ready, _observed(call.reader, end), circumstances)
             turn = settled.turn
-            log.info("context_estimate", **fields_of(turn))
+            say_call(turn)
             self.shared.watch.settled(turn)
             if call.queued and turn.outcome not in ("ok", "blocked"):
                 await unsaid(self.shared, call)

@@ -7,8 +7,8 @@ from proxy.ledger.store import Ledger
 from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, decode, encode, learned_name, update
 
 _FEW = 16
-_EVERY = 8
-"""Early lessons are stored one by one, later ones eight at a time: they change little."""
+_EVERY = 32
+"""Early lessons are stored one by one, later ones so many at a time: they change little, and a commit is dear."""
 
 log = structlog.get_logger("proxy")
 

@@ -14,6 +14,10 @@ async def settle(work: Coroutine[None, None, None]) -> None:
     task = asyncio.get_running_loop().create_task(work)
     _under_way.add(task)
     task.add_done_callback(_done)
+    # One turn of the loop is mostly all it takes, and `wait` costs more than the work.
+    await asyncio.sleep(0)
+    if task.done():
+        return
     # `wait` does not cancel what it waits for, neither when time is up nor when the call itself is cancelled.
     await asyncio.wait({task}, timeout=SETTLE_S)
 

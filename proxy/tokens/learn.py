@@ -152,7 +152,8 @@ def update(state: Learned, sample: Sample) -> Learned:
     count = state.samples + 1
     if not sample.anchored:
         first = (*state.recent_first, seen)[-_KEPT_FIRST:]
-        return _with_first_fit(msgspec.structs.replace(state, samples=count, recent_first=first))
+        state = msgspec.structs.replace(state, samples=count, recent_first=first)
+        return _with_first_fit(state) if _is_due(len(first), count) else state
     recent = (*state.recent, seen)[-KEPT:]
     state = msgspec.structs.replace(state, samples=count, recent=recent)
     return _with_fit(state) if _is_due(len(recent), count) else state

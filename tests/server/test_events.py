@@ -3,7 +3,7 @@ import json
 import pytest
 import structlog
 
-from proxy.server.events import configure, fields_of
+from proxy.server.events import configure, fields_of, say_call
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
 
@@ -55,3 +55,27 @@ def test_what_is_below_the_level_is_not_written(capsys):
     structlog.get_logger("x").warning("loud")
 
     assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["loud"]
+
+
+def test_a_call_is_logged_as_structlog_would_log_it(capsys):
+    configure(form="json", level="info")
+    say_call(a_turn())
+    structlog.get_logger("x").info("context_estimate", **fields_of(a_turn()))
+
+    own, theirs = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert own.keys() == theirs.keys()
+    assert {**own, "timestamp": ""} == {**theirs, "timestamp": ""}
+    assert own["timestamp"].endswith("Z")
+
+
+def test_calls_are_quiet_below_the_level(capsys):
+    configure(form="json", level="info")
+    configure(form="json", level="warning")
+    say_call(a_turn())
+    assert capsys.readouterr().err == ""
+
+
+def test_calls_are_plain_for_people(capsys):
+    configure(form="console", level="info")
+    say_call(a_turn())
+    assert "context_estimate" in capsys.readouterr().err
