@@ -10,7 +10,7 @@ from proxy.server.app import App, run
 from proxy.server.board import Board
 from proxy.server.control import control_plane, pages
 from proxy.server.control.desk import Desk
-from proxy.server.engines import ENGINES
+from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.events import configure
 from proxy.server.handler import Handler
 from proxy.server.tokenizers import DEFAULT_ENCODING, counter
@@ -34,7 +34,7 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     watch.looks_at_store(lambda: ledger.healthy, lambda: ledger.failures)
     if ledger.note:
         log.warning("store_note", note=ledger.note)
-    engine = ENGINES["aiohttp"]()
+    engine = ENGINES[DEFAULT]()
     board = Board(ledger, settings.mode)
     handler = Handler(settings, ledger, engine, board=board, watch=watch)
     desk = Desk(settings=settings, ledger=ledger, board=board, watch=watch, clock=time.time)

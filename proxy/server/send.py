@@ -174,11 +174,15 @@ async def _send(call: Call) -> UpstreamResponse:
     ready = call.ready
     if ready.body is call.received.view.body:
         answer = await call.exchange.send_upstream(call.raw)
-    elif ready.header is None:
-        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding",))
     else:
-        header = listed(call.exchange.client_headers, *ready.header)
-        answer = await call.exchange.send_upstream(ready.body, drop=(b"content-encoding", header[0]), add=(header,))
+        drop, add = [b"content-encoding"], []
+        if ready.header is not None:
+            add.append(listed(call.exchange.client_headers, *ready.header))
+        if ready.asked_usage:
+            # What we asked for must be taken out again, and that goes only in plain text.
+            add.append((b"accept-encoding", b"identity"))
+        drop += [name for name, _ in add]
+        answer = await call.exchange.send_upstream(ready.body, drop=drop, add=add)
     call.upstream_ms = (time.perf_counter() - started) * 1000
     return answer
 
