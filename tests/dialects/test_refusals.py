@@ -77,28 +77,32 @@ FALSE_FRIENDS = [
     ("overloaded", 529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
     ("a page", 502, "<html><body>context length exceeded</body></html>"),
     ("speechless 500", 500, b""),
+    ("a parameter", 400, "Unsupported parameter: 'reasoning.effort' is not supported with this model."),
     ("nothing said", 400, {"error": None}),
     ("too deep", 400, b"[" * 5000),
 ]  # fmt: skip
 
 REASONING = [
-    "The `reasoning_content` in the thinking mode must be passed back to the API.",
-    "Missing `reasoning_content` field in the assistant message at message index 96",
-    "The `content[].thinking` in the thinking mode must be passed back to the API.",
-    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 4",
-    "messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block",
-    "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.",
-    'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
-    "messages.1.content.0.thinking.signature: Field required",
-    "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly",
-    "Unable to submit request because function call `x` in the 5. content block is missing a `thought_signature`.",
-    "Invalid thought signature",
-    "Corrupted thought signature.",
-    "Unable to submit request because Thought signature is not valid.. Learn more: https://cloud.example/docs",
-    "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
-    "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
-    "The encrypted content gAAAAAB could not be verified. Reason: Encrypted content organization_id did not match",
-    {"error": {"code": "invalid_encrypted_content", "message": "no"}},
+    ("missing", "The `reasoning_content` in the thinking mode must be passed back to the API."),
+    ("missing", "Missing `reasoning_content` field in the assistant message at message index 96"),
+    ("missing", "The `content[].thinking` in the thinking mode must be passed back to the API."),
+    ("missing", "thinking is enabled but reasoning_content is missing in assistant tool call message at index 4"),
+    ("missing", "messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block"),
+    ("altered", "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response."),
+    ("altered", 'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'),
+    ("altered", "messages.1.content.0.thinking.signature: Field required"),
+    ("missing", "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly"),
+    ("missing", "Unable to submit request because function call `x` in the 5. content block is missing a `thought_signature`."),
+    ("altered", "Invalid thought signature"),
+    ("altered", "Corrupted thought signature."),
+    ("altered", "Unable to submit request because Thought signature is not valid.. Learn more: https://cloud.example/docs"),
+    ("altered", "Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+    ("missing", "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."),
+    ("altered", "The encrypted content gAAAAAB could not be verified. Reason: Encrypted content organization_id did not match"),
+    ("altered", {"error": {"code": "invalid_encrypted_content", "message": "no"}}),
+    ("unwanted", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]"),
+    ("unwanted", "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning' is unsupported)]"),
+    ("unwanted", "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported"),
 ]  # fmt: skip
 
 OPTIONS = [
@@ -140,12 +144,12 @@ def test_a_false_friend_means_nothing_to_us(status, said):
     assert refusal_of(status, body_of(said)) is None
 
 
-@pytest.mark.parametrize("said", REASONING)
-def test_refused_reasoning_is_recognised(said):
+@pytest.mark.parametrize(("wrong", "said"), REASONING)
+def test_refused_reasoning_is_recognised_with_what_is_wrong_about_it(wrong, said):
     refusal = refusal_of(400, body_of(said))
 
     assert refusal is not None
-    assert (refusal.kind, refusal.window) == ("reasoning", None)
+    assert (refusal.kind, refusal.reasoning, refusal.window) == ("reasoning", wrong, None)
 
 
 @pytest.mark.parametrize(("status", "said"), OPTIONS)

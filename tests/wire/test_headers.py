@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.errors import BadRequest
-from proxy.wire.headers import check_request, content_length, first, to_client, to_upstream, wants_websocket
+from proxy.wire.headers import check_request, content_length, first, listed, to_client, to_upstream, wants_websocket
 
 
 def test_repeated_headers_stay_apart_and_in_order():
@@ -117,3 +117,11 @@ def test_only_websocket_upgrades_count_as_such():
     assert wants_websocket([(b"connection", b"Upgrade"), (b"upgrade", b"WebSocket")])
     assert not wants_websocket([(b"connection", b"Upgrade, HTTP2-Settings"), (b"upgrade", b"h2c")])
     assert not wants_websocket([])
+
+
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    [([], b"new"), ([(b"a", b"")], b"new"), ([(b"a", b"old, x")], b"old, x,new"), ([(b"a", b"x, new")], b"x, new")],
+)
+def test_a_value_joins_a_headers_list_once(headers, value):
+    assert listed(headers, b"a", b"new") == (b"a", value)

@@ -18,6 +18,7 @@ from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, wit
 _TEXTS = ("reasoning_content", "reasoning")
 _SIGNATURES = ("extra_content", "thought_signature")
 _GROWING = ("text", "summary", "data")
+_MOST_CALLS = 256
 
 
 class KeptReasoning:
@@ -26,7 +27,7 @@ class KeptReasoning:
     def __init__(self) -> None:
         self._room = Room()
         self._texts: dict[str, list[str]] = {}
-        self._details: dict[tuple[object, object], dict[str, Any]] = {}
+        self._details: dict[tuple[str, str], dict[str, Any]] = {}
         self._signatures: dict[str, Any] = {}
         self._calls: dict[int, Any] = {}
 
@@ -44,13 +45,15 @@ class KeptReasoning:
         for position, call in enumerate(objects(delta.get("tool_calls"))):
             if call.get("extra_content") is not None:
                 index = call.get("index")
-                self._calls[index if isinstance(index, int) else position] = call["extra_content"]
+                index = index if isinstance(index, int) else position
+                if 0 <= index < _MOST_CALLS:
+                    self._calls[index] = call["extra_content"]
 
     def _detail(self, position: int, detail: dict[str, Any]) -> None:
         """A piece of a detail: texts of one index grow, everything else is said once."""
         if not self._room.take(*detail.values()):
             return
-        key = (detail.get("index", position), detail.get("type"))
+        key = (str(detail.get("index", position)), str(detail.get("type")))
         known = self._details.setdefault(key, {})
         for name, value in detail.items():
             grows = name in _GROWING and isinstance(value, str) and isinstance(known.get(name), str)
