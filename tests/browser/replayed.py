@@ -13,6 +13,7 @@ from proxy.demo.sessions import Session, shipped
 from proxy.server.assembly import assembled
 from proxy.server.tokenizers import counter
 from proxy.settings.load import load
+from proxy.wire.body import dumps
 
 WINDOW = 60_000
 """Small, so that thirty turns see pruning and a compaction."""
@@ -32,6 +33,13 @@ class House:
         for number in turns:
             heard = await ask(self.client, body_of(self.session, histories[number], model), number)
             assert heard.status == 200, heard.error
+
+    async def greet(self, text):
+        """A conversation of one turn that begins with this text."""
+        body = dumps({"model": MODEL, "messages": [{"role": "user", "content": text}]})
+        headers = {"content-type": "application/json", "authorization": "Bearer demo"}
+        answer = await self.client.post("/v1/chat/completions", content=body, headers=headers)
+        assert answer.status_code == 200, answer.text
 
     async def get(self, path):
         return (await self.client.get(path)).json()

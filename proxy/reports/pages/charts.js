@@ -214,7 +214,7 @@ function bucket(bounds, at) {
   return at === bounds.length ? `over ${text(bounds.at(-1))}` : `${text(bounds[at - 1])} to ${text(bounds[at])}`;
 }
 
-/** What fills the window: system, tools, messages, reserve for the answer; hatched what the client has and was not sent. */
+/** What fills the window: system, tools, messages, the answer's reserve; hatched below, how far it would reach unpruned. */
 export function contextBar({ window: size, system = 0, tools = 0, messages, removed, reserve = 0 }) {
   const used = system + tools + messages;
   const scale = Math.max(size ?? 0, used + reserve, used + removed, 1);
@@ -222,14 +222,15 @@ export function contextBar({ window: size, system = 0, tools = 0, messages, remo
     ["system", system],
     ["tools", tools],
     ["messages", messages],
-    ["unsent", removed],
-    ["free", Math.max(0, scale - used - removed - reserve)],
-    ["reserve", Math.min(reserve, Math.max(0, scale - used - removed))],
+    ["free", scale - used - reserve],
+    ["reserve", reserve],
   ];
   const share = size ? percent((100 * used) / size) : "window unknown";
   const label = `Context: about ${exact(used)} tokens${size ? ` of ${exact(size)}, ${share}` : ", window unknown"}; ${about(removed)} tokens of the history not sent.`;
+  const wide = (n) => `${((100 * n) / scale).toFixed(2)}%`;
   return h("div", { class: "context", role: "img", "aria-label": label },
-    parts.map(([kind, n]) => (n > 0 ? h("i", { class: kind, style: { "flex-grow": n / scale } }) : null)));
+    h("div", { class: "filled" }, parts.map(([kind, n]) => (n > 0 ? h("i", { class: kind, style: { width: wide(n) } }) : null))),
+    removed > 0 ? h("i", { class: "unsent", style: { "margin-left": wide(used), width: wide(removed) } }) : null);
 }
 
 /** What a timeline says in a sentence. */

@@ -30,7 +30,7 @@ function pageOf(board) {
       fact("Store failures", exact(board.store_failures), "since this process began", board.store_failures ? "loss" : ""),
       fact("Upstreams", exact(board.addresses), "have an address"),
       fact("Version", board.version)),
-    section("upstreams", "Upstreams", table({ caption: "Upstreams", rows: board.upstreams, empty: "No upstream was called in this period.", columns: [
+    section("upstreams", "Upstreams", table({ caption: "Calls by upstream", rows: board.upstreams, empty: "No upstream was called in this period.", columns: [
       { title: "Upstream", cell: (row) => row.upstream },
       { title: "State", cell: (row) => h("span", { class: `state ${row.state}` }, STATES[row.state]) },
       { title: "Newest call", cell: (row) => [h("time", { "data-ago": row.last_at, datetime: new Date(row.last_at * 1000).toISOString() }, ago(row.last_at)), row.last_outcome === "ok" ? "" : ` · ${row.last_outcome.replace("_", " ")} ${row.last_status ?? ""}`] },
@@ -40,7 +40,7 @@ function pageOf(board) {
       { title: "Own time", cell: (row) => duration(row.overhead_ms), number: true },
       { title: "Failed open", cell: (row) => (row.failed_open ? h("span", { class: "loss" }, count(row.failed_open, "call")) : "0"), number: true },
     ] })),
-    h("p", { class: "hint" }, "Times are medians. Own time is what the proxy itself took. Failed open: a stage of the proxy failed, and the call went out as it came."),
+    h("p", { class: "hint under" }, "Times are medians. Own time is what the proxy itself took. Failed open: a stage of the proxy failed, and the call went out as it came."),
     h("p", {}, h("a", { href: "../metrics", "data-key": "metrics" }, "Prometheus metrics"), " · ", h("a", { href: "openapi.json", "data-key": "openapi" }, "API description")),
   ];
 }

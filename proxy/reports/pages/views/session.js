@@ -134,7 +134,7 @@ function turnOf(turn) {
     h("p", {}, known ? `${exact(sent)} tokens sent` : `≈ ${exact(sent)} tokens sent, nothing reported`,
       turn.removed_tokens ? `, ≈ ${exact(unpruned)} unpruned` : "",
       turn.cached_tokens === null ? "" : `, ${exact(turn.cached_tokens)} read from cache`,
-      ` · estimated ${exact(turn.estimated)}${turn.error_percent === null ? "" : ` (${percent(turn.error_percent, { places: 2, sign: true })})`}`),
+      ` · estimated ≈ ${exact(turn.estimated)}${turn.error_percent === null ? "" : ` (${percent(turn.error_percent, { places: 2, sign: true })})`}`),
     turn.decisions.length ? h("ul", { class: "decisions" }, turn.decisions.map((line) => h("li", {}, line)))
       : turn.skipped ? h("p", { class: "hint" }, `Nothing pruned: ${turn.skipped.replaceAll("_", " ")}`) : null,
   ];
@@ -151,7 +151,7 @@ function contextOf(context) {
   const rows = context.rows.filter((row) => row.name !== "reasoning" || row.tokens);
   return [
     contextBar(barOf(context)),
-    h("p", {}, h("b", {}, `≈ ${exact(context.total)}`), context.window ? ` of ${exact(context.window)} tokens (${percent(context.percent)})` : " tokens; window unknown", h("span", { class: "hint" }, ` = ${sum}`)),
+    h("p", { class: "wide" }, h("b", {}, `≈ ${exact(context.total)}`), context.window ? ` of ${exact(context.window)} tokens (${percent(context.percent)})` : " tokens; window unknown", h("span", { class: "hint" }, ` = ${sum}`)),
     context.warning ? h("p", { class: "warning" }, context.warning) : null,
     h("div", { class: "halves" },
       table({ caption: "What fills the window", rows, columns: [

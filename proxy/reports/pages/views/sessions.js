@@ -49,7 +49,7 @@ function listOf(page, contexts, go) {
   if (!page.sessions.length && !page.offset) return emptyState(copyButton);
   const last = page.offset + page.sessions.length;
   return [
-    h("p", { class: "legend", "aria-hidden": "true" }, mark("system", "system"), mark("tools", "tools"), mark("messages", "messages"), mark("unsent", "not sent"), mark("reserve", "kept for the answer")),
+    h("p", { class: "legend", "aria-hidden": "true" }, mark("system", "system"), mark("tools", "tools"), mark("messages", "messages"), mark("reserve", "kept for the answer"), mark("unsent", "≈ not sent")),
     h("ul", { class: "sessions" }, page.sessions.map((row) => h("li", {}, sessionOf(row, contexts.get(row.session))))),
     pager({
       label: "Pages of sessions",
@@ -68,7 +68,7 @@ function sessionOf(row, context) {
       h("span", { class: "hint" }, `${row.upstream} · ${row.model}`),
       badges.filter(Boolean).map((text) => h("span", { class: "badge" }, text))),
     h("p", { class: "when hint" }, count(row.turns, "turn"), " · ", h("time", { datetime: new Date(row.last_at * 1000).toISOString(), "data-ago": row.last_at }, ago(row.last_at))),
-    context ? contextBar(barOf(context)) : h("div", { class: "context" }),
+    context ? contextBar(barOf(context)) : h("div", { class: "context" }, h("div", { class: "filled" })),
     h("p", { class: "fill" },
       context?.percent != null ? h("b", {}, `≈ ${percent(context.percent)}`) : h("b", {}, context ? about(context.total) : "–"),
       context?.window ? ` of ${exact(context.window)}` : context ? " of an unknown window" : "",
