@@ -53,6 +53,7 @@ WITHOUT_MODULE: dict[str, str] = {
     "tests/test_container.py": "looks at the Dockerfile",
     "tests/test_docs.py": "looks at README and configuration file",
     "tests/test_packaging.py": "looks at the built wheel",
+    "tests/test_requirements.py": "looks at the names of all tests",
 }
 """Test modules that belong to no single module, and why."""
 

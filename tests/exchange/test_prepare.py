@@ -499,3 +499,79 @@ def test_anchor_notes_what_the_next_turn_needs():
     assert ready.anchor.removed_tokens == ready.removed_tokens
     assert ready.anchor.plan_id == ready.plan.plan_id()
     assert an_anchor().usage is None is ready.anchor.usage
+
+
+# The seeds' rule, by its own numbers: newest 40,000 tokens of results stay, more than 20,000 must go
+
+
+SEEDS = Policy(
+    arrive=ArrivePolicy(enabled=False), prune=PrunePolicy(policy="always"), compact=CompactPolicy(trigger="off")
+)
+
+
+def cleared(*sizes):
+    """Indices, among the results, of those that were replaced, and the tokens that were saved."""
+    history = [*rounds(*(words(str(number), size) for number, size in enumerate(sizes))), said("read"), user("next")]
+    ready = Line(SEEDS).prepared(history)
+    places = [number for number, message in enumerate(history) if message["role"] == "tool"]
+    index = {key: number for number, key in enumerate(ready.received.keys)}
+    return [places.index(index[edit.at]) for edit in ready.new_edits], ready.removed_tokens
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gone"),
+    [
+        ([10_000] * 6, []),  # C14: 20,000 could go, and that is not more than 20,000
+        ([10_000] * 7, [0, 1, 2]),  # C15
+        ([20_000, 40_000], []),  # C16
+        ([20_001, 40_000], [0]),
+    ],
+)
+def test_r22_c14_c15_c16_newest_results_stay_and_a_batch_must_be_large(sizes, gone):
+    found, removed = cleared(*sizes)
+    placeholders = removed - sum(sizes[number] for number in gone)
+
+    assert found == gone
+    assert -60 * len(gone) <= placeholders <= 0
+
+
+def test_c19_a_turn_with_a_pending_call_stays():
+    """A call without its result means that this turn is not ours to understand; others still are."""
+    pending = [user(), calls("a", "b"), result("a", words("a", 30_000)), said()]
+    later = rounds(words("b", 30_000), words("c", 41_000))[1:]
+    ready = Line(SEEDS).prepared([*pending, *later, said(), user()])
+    after = messages_of(ready.body)
+
+    assert after[2]["content"] == words("a", 30_000)
+    assert after[5]["content"] != words("b", 30_000)
+
+
+def test_r26_what_is_chosen_is_counted_and_what_is_due_is_measured():
+    """Estimates choose the results; whether the window is full is told by the provider's own count."""
+    policy = Policy(
+        window=100_000,
+        max_output=1000,
+        prune=PrunePolicy(policy="pressure", protect_tokens=1000, minimum_tokens=0),
+        compact=CompactPolicy(trigger="off"),
+    )
+    history = rounds(words("a", 3000), words("b", 3000))
+    grown = [*history, said("done"), user("next")]
+    full, empty = Line(policy), Line(policy)
+    full.answered(full.prepared(history), an_observation(usage=Usage(input_tokens=90_000, output_tokens=10)))
+    empty.answered(empty.prepared(history), an_observation(usage=Usage(input_tokens=6_000, output_tokens=10)))
+
+    assert [edit.tokens_before for edit in full.prepared(grown).new_edits] == [3000, 3000]
+    assert empty.prepared(grown).new_edits == ()
+
+
+def test_r19_steps_are_never_summed():
+    """The last call's input already holds all that went before."""
+    line = Line()
+    history = rounds("a", "b", "c")
+    for request in agent(history):
+        ready = line.prepared(request)
+        line.answered(ready, an_observation("", usage=Usage(input_tokens=10_000, output_tokens=10)))
+    last = line.prepared([*history, said("done"), user("next")])
+
+    assert last.context.last_input == 10_000
+    assert last.context.total < 10_100

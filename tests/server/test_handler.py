@@ -1,5 +1,6 @@
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from structlog.testing import capture_logs
@@ -305,3 +306,20 @@ async def test_r43_what_was_removed_shows_in_body_usage_and_row():
     assert len(provider.received[1].body) < len(provider.received[0].body)
     assert saved == int(pruned.headers["x-context-removed-tokens"]) == turns[1].removed_tokens > 1500
     assert messages_of(provider.received[1].body)[-1] == SEEN[-1]
+
+
+async def test_r18_each_event_reaches_the_client_before_the_next_one_is_there():
+    provider = a_provider(answers=lambda *_: Answer(text="word " * 200))
+    provider.pause_s = 0.05
+    body = {"model": "gpt-4o", "messages": [user("one")], "stream": True}
+    loop = asyncio.get_running_loop()
+    async with (
+        a_house(provider) as house,
+        house.http.stream("POST", "/v1/chat/completions", json=body) as answer,
+    ):
+        moments = [loop.time() async for chunk in answer.aiter_raw() if b"content" in chunk]
+
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    assert len(moments) >= 5
+    assert max(gaps[:5]) > 0.02
+    assert moments[-1] - moments[0] > 0.15

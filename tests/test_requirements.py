@@ -1,0 +1,44 @@
+"""The requirements (R) and computed values (C) that this program was asked for, each found in the name of a test.
+
+Where a name holds r21 or c53, the test states that requirement or value. Numbers are added here when their tests come.
+"""
+
+import re
+from pathlib import Path
+
+REQUIREMENTS = (
+    *range(1, 12),  # the formula, its parts, its display and its edges
+    13,
+    14,
+    *range(16, 23),  # one number, streams, overflow, compaction, pruning
+    25,
+    *range(26, 36),  # pairs, bounded retries, reasoning, windows, byte identity
+    *(37, 38, 39, 40, 41, 43),
+)
+# Not C9, C29 and C30: they state other programs' rules (rounding up, a limit that includes its value, a second limit).
+VALUES = (
+    *range(1, 9),
+    *range(10, 13),
+    *range(14, 23),
+    *(26, 27, 28, 31, 32, 33, 34, 35, 36, 38, 39, 40, 42, 43, 44, 45, 46),
+    *range(47, 58),
+)
+
+_NAME = re.compile(r"def test_(\w+)")
+_NUMBER = re.compile(r"(?:^|_)([rc])(\d{1,2})(?=_)")
+
+
+def named():
+    found = set()
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        for name in _NAME.findall(path.read_text("utf-8")):
+            found.update((letter, int(number)) for letter, number in _NUMBER.findall(name))
+    return found
+
+
+def test_each_requirement_has_a_test_that_names_it():
+    assert {number for number in REQUIREMENTS if ("r", number) not in named()} == set()
+
+
+def test_each_computed_value_has_a_test_that_names_it():
+    assert {number for number in VALUES if ("c", number) not in named()} == set()
