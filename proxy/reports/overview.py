@@ -101,6 +101,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     skipped: str
     """Why nothing was pruned although something could have been."""
     warning: str
+    reasoning_raw: int = 0
+    """Reasoning as the client sent it; the row `reasoning` is what went out of it, or was put in again."""
+    dropped_reasoning: int = 0
+    """Reasoning blocks that the provider says it dropped from the request."""
 
 
 def overview(turns: Sequence[Turn]) -> Overview | None:
@@ -137,6 +141,8 @@ def overview(turns: Sequence[Turn]) -> Overview | None:
         decisions=tuple(line for turn in reversed(own) for line in turn.decisions)[-50:],
         skipped=now.skipped,
         warning=now.warning,
+        reasoning_raw=now.reasoning_raw,
+        dropped_reasoning=now.dropped_reasoning,
     )
 
 

@@ -64,7 +64,10 @@ def _about(shown: Overview) -> str:
 def _rows(shown: Overview) -> Table:
     table = _plain("left", "right", "left")
     for row in shown.rows:
-        if row.name in _NAMES and (row.tokens or row.name != "reasoning"):
+        if row.name == "reasoning" and shown.reasoning_raw not in (0, row.tokens):
+            sent = f"({row.source}; the client sent {tokens(shown.reasoning_raw)})"
+            table.add_row("  " + _NAMES[row.name], tokens(row.tokens), sent)
+        elif row.name in _NAMES and (row.tokens or row.name != "reasoning"):
             table.add_row("  " + _NAMES[row.name], tokens(row.tokens), f"({row.source})")
     table.add_row("  Total", tokens(shown.total), "")
     return table

@@ -1,6 +1,7 @@
 import io
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from proxy.ledger.records import Item
@@ -81,6 +82,21 @@ def test_the_display_tells_what_was_taken_out_and_why():
     assert "Nothing pruned now: not_worth_it" in text
     assert "now a clear" in text
     assert "Warning" in text
+
+
+def test_r30_reasoning_is_a_row_of_its_own_with_what_the_client_sent_beside_it():
+    stripped = structs.replace(FULL, reasoning_tokens=700, reasoning_raw=2_700, dropped_reasoning=2)
+    same = structs.replace(FULL, reasoning_raw=700)
+    whole = structs.replace(FULL, reasoning_tokens=0, reasoning_raw=2_700)
+
+    assert "of it reasoning 700 (estimated; the client sent 2,700)" in numbers_of(
+        printed(context_screen(overview([stripped])))
+    )
+    assert "of it reasoning 700 (estimated)" in numbers_of(printed(context_screen(overview([same]))))
+    assert "of it reasoning 0 (estimated; the client sent 2,700)" in numbers_of(
+        printed(context_screen(overview([whole])))
+    )
+    assert overview([stripped]).dropped_reasoning == 2
 
 
 def test_names_of_strangers_are_text_and_no_markup():

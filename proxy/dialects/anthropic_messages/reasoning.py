@@ -29,8 +29,8 @@ class KeptReasoning:
         """A piece of a block: `thinking_delta` or `signature_delta`."""
         name = str(delta.get("type")).removesuffix("_delta")
         piece = delta.get(name)
-        if name in ("thinking", "signature") and index in self._blocks and self._room.take(piece):
-            known = self._blocks[index]
+        known = self._blocks.get(index) if isinstance(index, int) else None
+        if name in ("thinking", "signature") and known is not None and self._room.take(piece):
             known[name] = str(known.get(name) or "") + str(piece or "")
 
     def packed(self) -> str:

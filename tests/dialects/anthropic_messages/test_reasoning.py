@@ -92,6 +92,15 @@ def test_an_answer_without_thinking_keeps_nothing():
     assert observed(json.dumps(a_message(TEXT)).encode(), stream=False) == ""
 
 
+def test_odd_pieces_are_left_out_and_never_break_the_reader():
+    kept = KeptReasoning()
+    for index in ([0], {}, None, "0"):
+        kept.block(index, FIRST)
+        kept.delta(index, {"type": "thinking_delta", "thinking": "x"})
+
+    assert kept.packed() == ""
+
+
 def test_too_much_thinking_is_not_kept_in_parts():
     kept = KeptReasoning()
     kept.block(0, FIRST)
