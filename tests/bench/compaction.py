@@ -30,7 +30,7 @@ from proxy.compaction.prompt import INSTRUCTION
 from proxy.demo.play import error_text
 from proxy.demo.provider import Provider, recorded
 from proxy.demo.provider.apis import row_for, rows
-from proxy.demo.provider.asked import REQUEST_OVERHEAD, Bill, Request
+from proxy.demo.provider.asked import REQUEST_OVERHEAD, Bill, Request, chain
 from proxy.demo.serving import serving
 from proxy.demo.sessions import Session, load
 from proxy.server.assembly import assembled
@@ -130,18 +130,19 @@ class Large:
         self._provider = provider
         self._rows = rows()
 
-    def bill(self, path: str, body: bytes) -> Bill:
+    def bill(self, path: str, body: bytes, headers: dict) -> tuple[Bill, str]:
+        """Its bill, and the text that it answers."""
         found = row_for(self._rows, path.partition("?")[0])
         assert found is not None
         row, arguments = found
+        arguments = arguments | {"endpoint": row.verb}
         request = Request(body=loads(body), headers={}, arguments=arguments, rules=self._provider.rules)
         asked = row.api.asked(request)
         sizes = self._provider.tokens(asked.units)
-        from proxy.demo.provider.asked import chain
-
         total = sum(sizes) + REQUEST_OVERHEAD + self._provider.hidden_tokens
         read, written = self._provider._cached(asked, chain(asked.units), sizes, time.time())
-        return Bill(input=total, read=read, written=written, output=0, reasoning=0)
+        answer = self._provider._answers(asked, headers)
+        return Bill(input=total, read=read, written=written, output=0, reasoning=0), answer.text
 
 
 class Sight:
@@ -247,8 +248,9 @@ class Bench:
             messages = list(history)
             body = dumps(self.speaker.body(list(session.tools), messages))
             sight.grows(messages)
-            await self._turn(result, sight, client, session, number, body, said)
-            bill = self.large.bill(self.speaker.path, body)
+            headers = {"x-demo-session": session.name, "x-demo-turn": str(number)}
+            bill, text = self.large.bill(self.speaker.path, body, headers)
+            await self._turn(result, sight, client, headers, body, said | {"content": text})
             result.input_large += bill.input
             result.paid_large += self.provider.paid(bill)
             await self.held.next_turn()
@@ -263,13 +265,12 @@ class Bench:
         result: Result,
         sight: Sight,
         client: httpx.AsyncClient,
-        session: Session,
-        number: int,
+        headers: dict,
         body: bytes,
         said: dict,
     ) -> None:
         waits, began = self.waits, time.perf_counter()
-        headers = {"x-demo-session": session.name, "x-demo-turn": str(number)}
+        number = result.turns
         answer = await client.post(self.speaker.path, content=body, headers=headers)
         result.longest_s = max(result.longest_s, time.perf_counter() - began)
         result.turns += 1
