@@ -57,8 +57,8 @@ WITHOUT_MODULE: dict[str, str] = {
 }
 """Test modules that belong to no single module, and why."""
 
-WHOLE_HOUSE = ("tests/bench/", "tests/cases/", "tests/journeys/")
-"""Folders whose tests run through all rooms: benchmarks, fault cases, and clients on real sockets."""
+WHOLE_HOUSE = ("tests/bench/", "tests/browser/", "tests/cases/", "tests/journeys/")
+"""Folders whose tests run through all rooms: benchmarks, a browser, fault cases, and clients on real sockets."""
 
 MOST_MODULE_LINES = 300
 MOST_FUNCTION_LINES = 60

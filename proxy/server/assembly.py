@@ -38,7 +38,7 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     board = Board(ledger, settings.mode)
     handler = Handler(settings, ledger, engine, board=board, watch=watch)
     desk = Desk(settings=settings, ledger=ledger, board=board, watch=watch, clock=time.time)
-    control = control_plane(desk, pages.routes(desk))
+    control = control_plane(desk, pages.routes())
     await board.start()
     try:
         yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end)

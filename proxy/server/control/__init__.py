@@ -4,6 +4,7 @@ desk.py      what the pages work with, and how they answer
 guard.py     who may see them
 openapi.py   the table of pages, and their description
 sessions.py  queue.py  mode.py  reports.py  events.py  health.py    one module a group of pages
+pages.py     the dashboard's files
 """
 
 from collections.abc import Iterable

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from proxy import __version__
 from proxy.reports.accuracy import Accuracy
+from proxy.reports.dashboard import Dashboard
 from proxy.reports.overview import Overview
 from proxy.reports.savings import Savings
 from proxy.reports.sessions import Edits, SessionDetail, SessionPage
@@ -48,6 +49,7 @@ PAGES: Final = (
     Page("DELETE", _SESSION + "/queue/{message}", "Cancel one message.", Cancelled),
     Page("GET", "/_proxy/api/accuracy", "How far estimates were off.", Accuracy, query=("hours",)),
     Page("GET", "/_proxy/api/savings", "Tokens and money saved, net.", Savings, query=("hours",)),
+    Page("GET", "/_proxy/api/dashboard", "Savings over time; how store and upstreams do.", Dashboard, query=("hours",)),
     Page("GET", "/_proxy/api/mode", "The mode in force.", Modes),
     Page("PUT", "/_proxy/api/mode", "Change the mode, for all or for one conversation.", Modes, Switch),
     Page("GET", "/_proxy/api/events", _EVENTS),

@@ -1,11 +1,10 @@
-"""The dashboard: a fixed set of files, read once and served from memory, and the report that only it asks for.
+"""The dashboard: a fixed set of files, read once and served from memory.
 
 The files hold nothing about anybody; what they show they ask the API for. The policy sent with them allows scripts,
 styles and connections of this origin only and no markup from strings, so that a conversation's text shown in the page
 can never act in it.
 """
 
-import asyncio
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib import resources
@@ -16,9 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from proxy import __version__
-from proxy.reports.dashboard import Machine, dashboard
-from proxy.server.control.desk import Desk, Wrong, answer, calls_since
+from proxy.server.control.desk import Wrong
 
 HOME: Final = "/_proxy/"
 STATIC: Final = "/_proxy/static/"
@@ -60,8 +57,8 @@ def _found(folder: Traversable, path: str) -> list[tuple[str, Page]]:
     return pages
 
 
-def routes(desk: Desk) -> list[BaseRoute]:
-    """The dashboard's routes, given what it works with."""
+def routes() -> list[BaseRoute]:
+    """The page and its files."""
     pages = files()
 
     async def home(request: Request) -> Response:
@@ -76,29 +73,11 @@ def routes(desk: Desk) -> list[BaseRoute]:
             raise Wrong(404, "not_found_error", "the dashboard has no such file")
         return _sent(request, page)
 
-    async def board(request: Request) -> Response:
-        turns, since, complete = await calls_since(desk, request)
-        machine = _machine(desk)
-        return await asyncio.to_thread(lambda: answer(dashboard(turns, machine, since=since, complete=complete)))
-
     return [
         Route(HOME, home),
         Route(HOME.rstrip("/"), slashless),
         Route(STATIC + "{path:path}", static),
-        Route("/_proxy/api/dashboard", board),
     ]
-
-
-def _machine(desk: Desk) -> Machine:
-    return Machine(
-        addresses=sum(bool(upstream.base_url) for upstream in desk.settings.upstreams.values()),
-        # The scheme only: an address may carry a password.
-        store=desk.settings.store.url.partition(":")[0].partition("+")[0],
-        store_healthy=desk.watch.store_healthy,
-        store_failures=desk.watch.store_failures,
-        open_calls=desk.watch.open_calls,
-        version=__version__,
-    )
 
 
 def _sent(request: Request, page: Page) -> Response:
