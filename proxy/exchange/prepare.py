@@ -146,7 +146,10 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
 
 
 def _absorbed(plan: Plan, summary: Summarise, weighed: Weighed) -> Plan:
-    """The plan with a new summary in it, without the edits that it swallows."""
+    """The plan with a new summary in it, without the edits that it swallows.
+
+    What a person queued stays, unwritten: nothing else knows its words when the span is summarised anew.
+    """
     index = weighed.index
     if not stands(summary, index):
         return plan
@@ -157,7 +160,7 @@ def _absorbed(plan: Plan, summary: Summarise, weighed: Weighed) -> Plan:
             case Summarise():
                 return index[edit.first] in covered and index[edit.last] in covered
             case Insert():
-                return index[edit.after] in covered
+                return False
             case _:
                 return index[edit.at] in covered
 

@@ -1,0 +1,127 @@
+import asyncio
+import socket
+import time
+
+import pytest
+
+from proxy.errors import ProxyError, SettingsError
+from proxy.ledger.store import TurnQuery
+from proxy.server.control import guard
+from proxy.server.inquiry import Inquiry
+from proxy.settings.values import Server, Settings, Store
+from proxy.stores import open_store
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+from tests.server.control.lodge import a_lodge
+from tests.server.engines.raw import answering, raw_server
+
+pytestmark = pytest.mark.anyio
+
+NOW = time.time()
+
+
+def a_file(tmp_path, *turns):
+    """Settings whose store holds these rows."""
+    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db"))
+
+    async def fill():
+        ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time)
+        for turn in turns:
+            await ledger.settle(None, turn)
+        await ledger.turns(TurnQuery())
+        await ledger.close()
+
+    asyncio.run(fill())
+    return settings
+
+
+def measured(**more):
+    return a_turn(**{"at": NOW, "estimated": 101, "usage": Usage(input_tokens=100), "cost": 1.0, **more})
+
+
+def test_the_store_is_read_without_a_running_proxy(tmp_path):
+    settings = a_file(tmp_path, measured(session="old", at=NOW - 50), measured(session="new", turn=7))
+    inquiry = Inquiry(settings, "")
+
+    assert [row.session for row in inquiry.sessions(10).sessions] == ["new", "old"]
+    assert (inquiry.context("").session, inquiry.context("").turn) == ("new", 7)
+    assert inquiry.context("old").session == "old"
+    assert inquiry.accuracy(0).rows[0].calls == 2
+    assert inquiry.savings(0).total.paid == 2.0
+
+
+def test_only_the_last_hours_are_looked_at_when_that_is_asked(tmp_path):
+    inquiry = Inquiry(a_file(tmp_path, measured(at=NOW - 7200), measured(turn=2)), "")
+
+    assert inquiry.accuracy(1).rows[0].calls == 1
+    assert inquiry.savings(1).total.calls == 1
+    assert inquiry.savings(3).total.calls == 2
+
+
+def test_what_is_not_there_is_said_in_one_line(tmp_path):
+    inquiry = Inquiry(a_file(tmp_path), "")
+
+    with pytest.raises(ProxyError, match="no calls are recorded yet"):
+        inquiry.context("")
+    with pytest.raises(ProxyError, match="no calls of session 'x'"):
+        inquiry.context("x")
+
+
+def test_a_store_in_memory_can_only_be_asked_through_its_proxy():
+    with pytest.raises(SettingsError, match="--url"):
+        Inquiry(Settings(store=Store(url="memory://")), "")
+
+
+async def test_a_running_proxy_answers_the_same():
+    async with a_lodge() as lodge:
+        session = (await lodge.chat([{"role": "user", "content": "hello"}])).headers["x-context-session"]
+        inquiry = Inquiry(Settings(store=Store(url="memory://")), lodge.base + "/")
+
+        assert (await asyncio.to_thread(inquiry.context, "")).session == session
+        assert (await asyncio.to_thread(inquiry.sessions, 5)).sessions[0].turns == 1
+        assert (await asyncio.to_thread(inquiry.accuracy, 24)).rows[0].calls == 1
+        assert (await asyncio.to_thread(inquiry.savings, 0)).total.calls == 1
+        with pytest.raises(ProxyError, match="answers 404: no such session"):
+            await asyncio.to_thread(inquiry.context, "nobody")
+
+
+async def test_the_admin_token_goes_along(monkeypatch):
+    async with a_lodge(server=Server(admin_token="hush")) as lodge:
+        await lodge.chat([{"role": "user", "content": "hello"}])
+        # As if this were another machine: only the token opens then.
+        monkeypatch.setattr(guard, "_is_local", lambda _scope: False)
+        inquiry = Inquiry(Settings(server=Server(admin_token="hush")), lodge.base)
+        assert (await asyncio.to_thread(inquiry.sessions, 5)).sessions
+        with pytest.raises(ProxyError, match="answers 401"):
+            await asyncio.to_thread(Inquiry(Settings(), lodge.base).sessions, 5)
+
+
+def test_nobody_there_is_said_in_one_line(free_port):
+    with pytest.raises(ProxyError, match=r"no answer from .*ConnectError"):
+        Inquiry(Settings(), f"http://127.0.0.1:{free_port}").sessions(1)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1"])
+def test_an_address_that_is_none_is_said_in_one_line(url):
+    with pytest.raises(ProxyError, match="--url"):
+        Inquiry(Settings(), url).sessions(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "is not a proxy of this version"),
+        (b"HTTP/1.1 404 NO\r\ncontent-length: 2\r\n\r\nno", "answers 404: not a pruning-proxy"),
+    ],
+)
+async def test_another_server_is_told_apart(answer, said):
+    async with raw_server(answering(answer)) as server:
+        with pytest.raises(ProxyError, match=said):
+            await asyncio.to_thread(Inquiry(Settings(), server.url).sessions, 1)
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from proxy.cli import main
+from proxy.tokens.usage import Usage
+from tests.builders import a_turn
+from tests.server.test_inquiry import NOW, a_file
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A store with one call; gives the flags that name it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    turn = a_turn(
+        session="abc",
+        at=NOW,
+        estimated=52_100,
+        window=200_000,
+        reserve=16_000,
+        system_tokens=4_000,
+        tools_tokens=8_000,
+        usage=Usage(input_tokens=51_790),
+        cost=1.0,
+        cost_unpruned=3.0,
+    )
+    return ["--store", a_file(tmp_path, turn).store.url]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["context"], "Context usage: 52,100 / 200,000 tokens (26 %)"),
+        (["context", "abc"], "Free space: 131,900 tokens (after 16,000 output reserve)"),
+        (["accuracy", "--hours", "24"], "+0.60 %"),
+        (["savings"], "Saved: $2.00 net (+66.7 %)"),
+        (["sessions", "--limit", "5"], "abc"),
+    ],
+)
+def test_each_report_is_printed(store, capsys, command, said):
+    assert main([*command, *store]) == 0
+
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("command", "field"), [("context", "rows"), ("accuracy", "rows"), ("savings", "total"), ("sessions", "sessions")]
+)
+def test_each_report_is_json_when_asked(store, capsys, command, field):
+    assert main([command, "--json", *store]) == 0
+
+    assert json.loads(capsys.readouterr().out)[field]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["context", "nobody"], "no calls of session 'nobody'"),
+        (["accuracy", "--hours", "soon"], "--hours: expected a number from 0 to inf, got 'soon'"),
+        (["accuracy", "--hours", "-1"], "--hours"),
+        (["sessions", "--limit", "501"], "--limit: expected a number from 0 to 500"),
+    ],
+)
+def test_what_is_wrong_is_one_line(store, capsys, arguments, said):
+    assert main([*arguments, *store]) == 2
+
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_store_of_another_process_alone_is_one_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert main(["context", "--store", "memory://"]) == 2
+    assert "ask it with --url" in capsys.readouterr().err
