@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
+from proxy.conversation.lines import Lines
+
 T = TypeVar("T")
 
 # Slot, key and a parsed message of one short part: 460 bytes by tracemalloc; a call or a result takes a little more.
@@ -22,6 +24,8 @@ class Recall:
     def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
         self._room = room_bytes
         self._held = 0
+        self.lines = Lines()
+        """Beginnings of whole bodies, for whoever reads the next one."""
         self._known: OrderedDict[tuple[Hashable, bytes], object] = OrderedDict()
 
     def get(self, kind: Hashable, raw: bytes, make: Callable[[bytes], T]) -> T:

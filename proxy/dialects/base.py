@@ -6,11 +6,12 @@ puts them in place. What stands outside those spans leaves the proxy as it came.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
+from proxy.conversation.lines import Notes
 from proxy.conversation.model import Conversation, Part
 from proxy.conversation.recall import Recall
 from proxy.ledger.records import Reply
@@ -33,6 +34,8 @@ class View:
     """How many answers the request wants (`n`)."""
     editable: bool = True
     """False where the history is no JSON array (one string or object for the only message): no plan is applied."""
+    notes: Notes = field(default_factory=Notes, compare=False)
+    """What is known of the messages from the line's last request, see conversation.lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

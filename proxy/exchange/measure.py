@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
+from proxy.dialects.base import View
 from proxy.dialects.lens import stands, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Anchor
@@ -36,12 +37,23 @@ def weigh(received: Received, scale: Scale) -> Weighed:
     """Weigh what the request carries; every message only once a process."""
     conversation = received.conversation
     return Weighed(
-        weights=tuple(scale.weigh(message) for message in conversation.messages),
+        weights=weights_of(received.view, scale),
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
         index={key: number for number, key in enumerate(received.keys)},
         result_overhead=scale.overheads.result,
     )
+
+
+def weights_of(view: View, scale: Scale) -> tuple[Weight, ...]:
+    """The weight of each message; those that the line's last request had are not even looked up."""
+    messages = view.conversation.messages
+    return view.notes.extended(("weights", scale.name), lambda known: map(scale.weigh, messages[len(known) :]))
+
+
+def known_weights(view: View, scale: Scale) -> int:
+    """The number of leading messages that `weights_of` need not look up."""
+    return view.notes.known(("weights", scale.name))
 
 
 def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:

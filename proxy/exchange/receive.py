@@ -78,10 +78,18 @@ def receive(
     return Received(
         dialect=dialect,
         view=view,
-        keys=tuple(prefix_keys(origin, conversation.messages)),
+        keys=_keys(view, origin),
         candidates=tuple(candidates),
         seed=seed,
         origin=origin,
+    )
+
+
+def _keys(view: View, origin: bytes) -> tuple[bytes, ...]:
+    """The prefix keys; those of messages that the line's last request had are known."""
+    messages = view.conversation.messages
+    return view.notes.extended(
+        ("keys", origin), lambda known: prefix_keys(known[-1] if known else origin, messages[len(known) :])
     )
 
 

@@ -9,6 +9,7 @@ from proxy.compaction.policy import NO_MODEL
 from proxy.dialects.base import Dialect
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
+from proxy.exchange.measure import known_weights
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, prepare
 from proxy.exchange.queue import said
@@ -65,7 +66,7 @@ async def _predicted(
     encoding = tokenizer_for(model, known.encoding_wish)
     scale = Scale(encoding=encoding, count=counter(encoding), dialect=dialect.name, model=model, memo=shared.memo)
     learned = await shared.estimates.get(upstream, model, encoding)
-    await warm(scale, received.conversation)
+    await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
     asks = known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
     wish = known.policy.reasoning

@@ -149,10 +149,13 @@ def _cut(text: str, least: int, most: int) -> int:
     return most
 
 
-async def warm(scale: Scale, conversation: Conversation) -> None:
-    """Weigh everything of a request that was not weighed before, never holding the loop for more than about 5 ms."""
+async def warm(scale: Scale, conversation: Conversation, known: int = 0) -> None:
+    """Weigh everything of a request that was not weighed before, never holding the loop for more than about 5 ms.
+
+    `known`: number of leading messages whose weights need not be asked for.
+    """
     pending = 0
-    for message in (*conversation.system, *conversation.messages):
+    for message in (*conversation.system, *conversation.messages[known:]):
         if scale.is_known(message):
             continue
         texts = list(texts_of(message))

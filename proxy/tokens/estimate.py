@@ -113,19 +113,20 @@ class Scale:
         self._model = model
         self._memo = memo
         # Media weigh differently by model, envelopes by dialect, texts by encoding.
-        self._name = f"{encoding}\0{dialect}\0{model}"
+        self.name = f"{encoding}\0{dialect}\0{model}"
+        """Weights under the same name are the same."""
 
     def weigh(self, message: Message) -> Weight:
         """Tokens of a message, counted once a process."""
-        known = self._memo.get(self._name, message.digest)
+        known = self._memo.get(self.name, message.digest)
         if known is None:
             known = self._weigh(message)
-            self._memo.put(self._name, message.digest, known)
+            self._memo.put(self.name, message.digest, known)
         return known
 
     def is_known(self, message: Message) -> bool:
         """Whether weighing this message costs nothing any more."""
-        return self._memo.get(self._name, message.digest) is not None
+        return self._memo.get(self.name, message.digest) is not None
 
     def weigh_messages(self, messages: Iterable[Message]) -> int:
         """Tokens of all these messages together."""
@@ -140,16 +141,16 @@ class Scale:
         if not tools.text:
             return 0
         key = b"tools\0" + tools.digest
-        known = self._memo.get(self._name, key)
+        known = self._memo.get(self.name, key)
         if known is None:
             total = self.count(tools.text) + self.overheads.tools
             known = Weight(total=total, reasoning=0, parts=(), overhead=total)
-            self._memo.put(self._name, key, known)
+            self._memo.put(self.name, key, known)
         return known.total
 
     def tools_known(self, tools: Tools) -> bool:
         """Whether weighing these tools costs nothing any more."""
-        return not tools.text or self._memo.get(self._name, b"tools\0" + tools.digest) is not None
+        return not tools.text or self._memo.get(self.name, b"tools\0" + tools.digest) is not None
 
     def weigh_system(self, conversation: Conversation) -> int:
         """Tokens of the system text outside the history."""

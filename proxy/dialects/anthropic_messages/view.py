@@ -25,10 +25,11 @@ from proxy.conversation.model import (
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, objects, parse_tools, small_values, whole
+from proxy.dialects.history import read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_base64
 from proxy.dialects.utility import is_summary, is_utility
-from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
+from proxy.wire.body import NotPlain, Span, dumps, loads
 
 NAME = "anthropic_messages"
 
@@ -49,9 +50,10 @@ _REMINDER = "<system-reminder>"
 def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a Messages or count_tokens request; None when the body is not one."""
     try:
-        fields = object_spans(body)
-        spans = array_spans(body, *fields["messages"])
-        messages = tuple(recall.get(NAME, body[start:end], parse_message) for start, end in spans)
+        history = read_history(NAME, "messages", body, recall, parse_message)
+        if history is None:
+            return None
+        fields, messages = history.fields, tuple(history.messages)
         small = small_values(body, fields, ("messages", "tools", "system"))
         system = _outside(body, fields, recall)
         server_edits = _server_edits(body, fields)
@@ -70,7 +72,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         server_edits=server_edits,
         utility=is_utility(system + messages, tools),
     )
-    return View(body=body, conversation=conversation, spans=tuple(spans), fields=fields)
+    return View(body=body, conversation=conversation, spans=tuple(history.spans), fields=fields, notes=history.notes)
 
 
 def _model(small: Mapping[str, Any], path: str) -> str:

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
+from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import objects, small_values, whole
 from proxy.dialects.gemini.contents import parse_content, parse_system
 from proxy.dialects.gemini.spelling import either, spelled
+from proxy.dialects.history import History, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.utility import is_utility
 from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
@@ -34,15 +36,13 @@ _LARGE = ("contents", "tools", "systemInstruction", "system_instruction")
 def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a request; None when the body is not one."""
     try:
-        outer = object_spans(body)
+        history = read_history(NAME, "contents", body, recall, parse_content)
+        outer = history.fields if history is not None else object_spans(body)
         wrapper = "" if "contents" in outer else next(filter(None, (spelled(outer, name) for name in _WRAPPERS)), "")
-        fields = object_spans(body, *outer[wrapper]) if wrapper else outer
-        first = body[fields["contents"][0] : fields["contents"][0] + 1]
-        if first not in (b"[", b"{"):
+        history = history or _inside(body, outer[wrapper] if wrapper else (0, len(body)), recall)
+        if history is None:
             return None
-        is_list = first == b"["
-        spans = array_spans(body, *fields["contents"]) if is_list else [fields["contents"]]
-        messages = tuple(recall.get(NAME, body[start:end], parse_content) for start, end in spans)
+        fields, messages = history.fields, tuple(history.messages)
         small = small_values(body, {**outer, **fields}, (*_LARGE, wrapper))
         limits = _limits(body, fields)
         system = _system(body, fields, small, recall)
@@ -63,11 +63,23 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
     return View(
         body=body,
         conversation=conversation,
-        spans=tuple(spans),
+        spans=tuple(history.spans),
         fields=fields,
         choices=whole(either(limits, "candidateCount")) or 1,
-        editable=is_list,
+        editable=body[fields["contents"][0]] == ord("["),
+        notes=history.notes,
     )
+
+
+def _inside(body: bytes, outer: Span, recall: Recall) -> History | None:
+    """The history of a wrapped request, or one that is a single object."""
+    fields = object_spans(body, *outer)
+    start, end = fields["contents"]
+    if body[start] not in b"[{":
+        return None
+    spans = array_spans(body, start, end) if body[start] == ord("[") else [(start, end)]
+    messages = [recall.get(NAME, body[start:end], parse_content) for start, end in spans]
+    return History(fields, spans, messages, Notes())
 
 
 def _model(path: str, small: Mapping[str, Any]) -> str:

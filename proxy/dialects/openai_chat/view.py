@@ -24,10 +24,11 @@ from proxy.conversation.model import (
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import parse_tools, small_values, whole
+from proxy.dialects.history import read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_file, from_url
 from proxy.dialects.utility import is_utility
-from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
+from proxy.wire.body import NotPlain, Span, dumps, loads
 
 NAME = "openai_chat"
 
@@ -50,9 +51,10 @@ REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a chat request; None when the body is not one."""
     try:
-        fields = object_spans(body)
-        spans = array_spans(body, *fields["messages"])
-        messages = [recall.get(NAME, body[start:end], parse_message) for start, end in spans]
+        history = read_history(NAME, "messages", body, recall, parse_message)
+        if history is None:
+            return None
+        fields, spans, messages = history.fields, history.spans, history.messages
         small = small_values(body, fields, _LARGE)
         tools = _tools(body, fields, recall)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
@@ -78,6 +80,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         fields=fields,
         asks_usage=not streams or (isinstance(options, dict) and options.get("include_usage") is True),
         choices=whole(small.get("n")) or 1,
+        notes=history.notes.behind(lead),
     )
 
 

@@ -7,14 +7,16 @@ once per process. A plain string is one user message that cannot be edited, sinc
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, parse_tools, small_values, whole
+from proxy.dialects.history import History, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
 from proxy.dialects.utility import is_utility
-from proxy.wire.body import NotPlain, Span, array_spans, object_spans
+from proxy.wire.body import NotPlain, Span, object_spans
 
 NAME = "openai_responses"
 
@@ -24,13 +26,10 @@ _LARGE = ("input", "tools", "instructions")
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a request; None when the body is not one."""
     try:
-        fields = object_spans(body)
-        first = body[fields["input"][0] : fields["input"][0] + 1]
-        if first not in (b"[", b'"'):
+        history = read_history(NAME, "input", body, recall, parse_item) or _said(body, recall)
+        if history is None:
             return None
-        is_list = first == b"["
-        spans = array_spans(body, *fields["input"]) if is_list else [fields["input"]]
-        messages = _items(body, spans, recall) if is_list else _text("user", body, fields["input"], recall)
+        fields, spans, messages = history.fields, history.spans, history.messages
         system = _text("system", body, fields["instructions"], recall) if "instructions" in fields else []
         tools = recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
         small = small_values(body, fields, _LARGE)
@@ -51,11 +50,23 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         server_edits=small.get("truncation") == "auto" or bool(small.get("context_management")),
         utility=_is_trigger(messages) or is_utility((*system, *messages), tools),
     )
-    return View(body=body, conversation=conversation, spans=tuple(spans[lead:]), fields=fields, editable=is_list)
+    return View(
+        body=body,
+        conversation=conversation,
+        spans=tuple(spans[lead:]),
+        fields=fields,
+        editable=body[fields["input"][0]] == ord("["),
+        notes=history.notes.behind(lead),
+    )
 
 
-def _items(body: bytes, spans: list[Span], recall: Recall) -> list[Message]:
-    return [recall.get(NAME, body[start:end], parse_item) for start, end in spans]
+def _said(body: bytes, recall: Recall) -> History | None:
+    """A history of one message, its text alone."""
+    fields = object_spans(body)
+    span = fields["input"]
+    if body[span[0]] != ord('"'):
+        return None
+    return History(fields, [span], _text("user", body, span, recall), Notes())
 
 
 def _text(role: str, body: bytes, span: Span, recall: Recall) -> list[Message]:

@@ -1,0 +1,143 @@
+"""What the turns of one line have in common, so that a turn pays only for what it adds.
+
+A client resends its whole history. `Lines` finds the earlier body that a new one begins with, by comparing bytes; `Notes`
+carry on what was found out about each of the messages that both share. Nothing here changes what comes out: a line that is
+not found, or was dropped for lack of room, is read anew.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+_LEAST_PLACE = 12
+"""Bodies below 2**12 bytes are read anew as fast as they are found."""
+_SAMPLE_BYTES = 48
+_MOST_AT_A_PLACE = 4
+"""Lines that are compared because the same bytes stand at one place in them."""
+
+
+class Notes:
+    """What was found out about the messages of a request, message by message, for the next request of its line."""
+
+    __slots__ = ("_before", "_own", "shared")
+
+    def __init__(self, shared: int = 0, earlier: "Notes | None" = None) -> None:
+        self.shared = shared
+        """Number of leading messages that the earlier request has had, too, byte for byte."""
+        # Only what the earlier request noted itself: the notes of all requests before it need not live on.
+        self._before: dict[Hashable, tuple[object, ...]] = earlier._own if earlier is not None else {}  # noqa: SLF001  of its own kind
+        self._own: dict[Hashable, tuple[object, ...]] = {}
+
+    def behind(self, count: int) -> "Notes":
+        """These notes, for the messages behind the first `count`, which are of another kind."""
+        self.shared = max(0, self.shared - count)
+        return self
+
+    def known(self, name: Hashable) -> int:
+        """The number of leading messages of which there are values under this name."""
+        return min(self.shared, len(self._before.get(name, ())))
+
+    def extended(self, name: Hashable, make: Callable[[tuple[T, ...]], Iterable[T]]) -> tuple[T, ...]:
+        """One value for each message. `make` gets those that are known, from the first message on, and gives the rest.
+
+        `name`: everything that a value depends on besides the messages up to its own.
+        """
+        found = self._own.get(name)
+        if found is None:
+            known = cast("tuple[T, ...]", self._before.get(name, ())[: self.shared])
+            found = self._own[name] = (*known, *make(known))
+        return cast("tuple[T, ...]", found)
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """The beginning of a body."""
+
+    head: bytes
+    ends: Sequence[int]
+    value: object
+    places: list[tuple[str, int, bytes]]
+
+
+class Lines:
+    """Beginnings of earlier bodies. Bounded by the bytes held; least recently used goes first.
+
+    A beginning is looked up by a few bytes at places whose distance doubles, and then compared whole, which costs about
+    as much as copying it once.
+    """
+
+    def __init__(self, room_bytes: int = 48 * 1024 * 1024) -> None:
+        self._room = room_bytes
+        self._held = 0
+        self._lines: OrderedDict[_Line, None] = OrderedDict()
+        self._at: dict[tuple[str, int, bytes], list[_Line]] = {}
+
+    def find(self, kind: str, body: bytes) -> tuple[object, int] | None:
+        """What was kept of a line that begins as this body does, and how many of its `ends` both have."""
+        for place in range(len(body).bit_length() - 1, _LEAST_PLACE - 1, -1):
+            for line in reversed(self._at.get(_place(kind, place, body), ())):
+                shared = len(line.ends) if body.startswith(line.head) else _shared(body, line)
+                if shared:
+                    self._lines.move_to_end(line)
+                    return line.value, shared
+        return None
+
+    def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object) -> None:
+        """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending)."""
+        if not ends or ends[-1] < 1 << _LEAST_PLACE or ends[-1] > self._room:
+            return
+        head = body[: ends[-1]]
+        top = len(head).bit_length() - 1
+        # Twice, since the end may be what the next body has otherwise.
+        line = _Line(head, ends, value, [_place(kind, at, head) for at in range(max(_LEAST_PLACE, top - 1), top + 1)])
+        for place in line.places:
+            for old in tuple(self._at.get(place, ())):
+                # This one goes on with it.
+                if head.startswith(old.head):
+                    self._drop(old)
+            there = self._at.setdefault(place, [])
+            there.append(line)
+            if len(there) > _MOST_AT_A_PLACE:
+                self._drop(there[0])
+        self._lines[line] = None
+        self._held += len(head)
+        while self._held > self._room:
+            self._drop(next(iter(self._lines)))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the beginnings that are held."""
+        return self._held
+
+    def _drop(self, line: _Line) -> None:
+        for place in line.places:
+            there = self._at.get(place)
+            if there is not None and line in there:
+                there.remove(line)
+                if not there:
+                    del self._at[place]
+        if line in self._lines:
+            del self._lines[line]
+            self._held -= len(line.head)
+
+
+def _place(kind: str, place: int, body: bytes) -> tuple[str, int, bytes]:
+    return kind, place, body[(1 << place) - _SAMPLE_BYTES : 1 << place]
+
+
+def _shared(body: bytes, line: _Line) -> int:
+    """The number of ends up to which both are the same, where not all is: marks move, clients change their last words."""
+    low, high = 0, len(line.ends) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if body.startswith(line.head[: line.ends[middle - 1]]):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,69 @@
+"""Reading the one long array of a body, the history, from where the last body of the same line ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.conversation.lines import Notes
+from proxy.conversation.model import Message
+from proxy.conversation.recall import Recall
+from proxy.wire.body import NotPlain, Span, array_spans, object_spans
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The fields of a body, and the elements of one of them."""
+
+    fields: dict[str, Span]
+    """Span of the value of each top-level key, in document order."""
+    spans: list[Span]
+    messages: list[Message]
+    notes: Notes
+
+
+def read_history(
+    kind: str, field: str, body: bytes, recall: Recall, parse: Callable[[bytes], Message]
+) -> History | None:
+    """The fields of the object and the parsed elements of `field`; None where that is no array. Raises NotPlain.
+
+    `kind` says who parses. Raises also what `parse` raises.
+    """
+    found = recall.lines.find(kind, body)
+    if found is not None and isinstance(found[0], History):
+        earlier, shared = found[0], found[1]
+        fields, new = _continued(field, body, earlier, shared)
+        spans = earlier.spans[:shared] + new
+        messages = earlier.messages[:shared]
+        notes = Notes(shared, earlier.notes)
+    else:
+        fields = object_spans(body)
+        if field not in fields or body[fields[field][0]] != ord("["):
+            return None
+        new = spans = array_spans(body, *fields[field])
+        messages = []
+        notes = Notes()
+    messages += [recall.get(kind, body[start:end], parse) for start, end in new]
+    history = History(fields, spans, messages, notes)
+    recall.lines.keep(kind, body, [end for _, end in spans], history)
+    return history
+
+
+def _continued(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]]:
+    """Fields and new elements of a body whose first `shared` elements, and all before them, are as they were.
+
+    What follows them is read as the rest of an object that begins with this array, a number in place of its elements.
+    """
+    end = earlier.spans[shared - 1][1]
+    opening = b'{"%b":[0' % field.encode()
+    rest = object_spans(opening + body[end:])
+    offset = end - len(opening)
+    elements = array_spans(opening + body[end:], *rest[field])
+    fields: dict[str, Span] = {}
+    for name, span in earlier.fields.items():
+        if name == field:
+            break
+        fields[name] = span
+    if not fields.keys().isdisjoint(rest):
+        raise NotPlain("duplicate keys")
+    fields[field] = (earlier.fields[field][0], rest[field][1] + offset)
+    fields |= {name: (start + offset, stop + offset) for name, (start, stop) in rest.items() if name != field}
+    return fields, [(start + offset, stop + offset) for start, stop in elements[1:]]

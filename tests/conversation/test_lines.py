@@ -1,0 +1,98 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation.lines import Lines, Notes
+
+A = b"a" * 10_000
+
+
+def kept(*bodies, room_bytes=10**6):
+    lines = Lines(room_bytes)
+    for number, body in enumerate(bodies):
+        lines.keep("k", body, [len(body) // 2, len(body)], number)
+    return lines
+
+
+def test_a_body_that_goes_on_is_found_with_all_its_ends():
+    assert kept(A).find("k", A + b"more") == (0, 2)
+
+
+def test_a_body_that_differs_behind_an_end_shares_what_is_before_it():
+    assert kept(A).find("k", A[:7_000] + b"b" * 9_000) == (0, 1)
+
+
+def test_another_kind_another_beginning_and_a_shorter_body_share_nothing():
+    lines = kept(A)
+
+    assert lines.find("other", A) is None
+    assert lines.find("k", b"b" + A) is None
+    assert lines.find("k", A[:4_000]) is None
+
+
+def test_short_bodies_are_not_kept():
+    assert len(kept(b"a" * 4_000)) == 0
+
+
+def test_a_line_that_goes_on_takes_the_place_of_its_beginning():
+    lines = kept(A, A + b"b" * 1_000)
+
+    assert len(lines) == 1
+    assert lines.held_bytes == 11_000
+    assert lines.find("k", A + b"b" * 2_000) == (1, 2)
+
+
+def test_what_was_used_longest_ago_goes_when_there_is_no_room():
+    b, c = b"b" * 10_000, b"c" * 10_000
+    lines = kept(A, b, room_bytes=25_000)
+    lines.find("k", A)
+    lines.keep("k", c, [10_000], 2)
+
+    assert [bool(lines.find("k", body)) for body in (A, b, c)] == [True, False, True]
+    assert lines.held_bytes == 20_000
+
+
+def test_of_lines_that_begin_alike_only_the_newest_are_compared():
+    bodies = [b"s" * 9_000 + bytes([65 + number]) * 500 for number in range(6)]
+    lines = kept(*bodies)
+
+    assert len(lines) == 4
+    assert lines.find("k", bodies[5]) == (5, 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=30))
+def test_bytes_held_are_those_of_the_lines_that_are_found(steps):
+    lines = Lines(room_bytes=60_000)
+    for letter, size in steps:
+        body = bytes([97 + letter]) * (size * 2_000)
+        lines.keep("k", body, [len(body)], size)
+
+    assert lines.held_bytes <= 60_000
+    assert (len(lines) == 0) == (lines.held_bytes == 0)
+
+
+def test_only_what_is_new_is_made():
+    first, made = Notes(), []
+
+    def make(known):
+        fresh = list(range(len(known), len(known) + 3))
+        made.append(fresh)
+        return fresh
+
+    assert first.extended("n", make) == (0, 1, 2)
+    assert first.extended("n", make) == (0, 1, 2)
+    second = Notes(2, first)
+    assert second.known("n") == 2
+    assert second.extended("n", make) == (0, 1, 2, 3, 4)
+    assert made == [[0, 1, 2], [2, 3, 4]]
+
+
+def test_notes_under_another_name_are_not_taken():
+    first = Notes()
+    first.extended("one", lambda _: [1, 2])
+
+    assert Notes(2, first).extended("other", lambda known: [len(known)]) == (0,)
+
+
+def test_notes_behind_other_messages_count_from_there():
+    assert Notes(5).behind(2).shared == 3
+    assert Notes(1).behind(2).shared == 0

@@ -1,0 +1,93 @@
+"""A body is read the same whether or not an earlier body of its line was read before."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.conversation.recall import Recall
+from proxy.dialects import dialect_for
+from proxy.exchange.receive import receive
+
+PATHS = {
+    "messages": ["/v1/chat/completions", "/v1/messages"],
+    "input": ["/v1/responses"],
+    "contents": ["/v1beta/models/gemini-2.5-pro:generateContent"],
+}
+CASES = [(path, field) for field, paths in PATHS.items() for path in paths]
+
+
+def turn(field, number, mark):
+    role = ("user", "assistant")[number % 2]
+    text = f"message {number} " + "word " * 150
+    if field == "contents":
+        return {"role": role.replace("assistant", "model"), "parts": [{"text": text}]}
+    content = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}] if mark else text
+    return {"role": role, "content": content}
+
+
+def a_body(field, turns, *, before=True, behind=True, separators=(",", ":"), mark=-1):
+    history = [turn(field, number, number == mark) for number in range(turns)]
+    if field == "messages":
+        history.insert(0, {"role": "system", "content": "be brief"})
+    body = {"model": "m"} if before else {}
+    body[field] = history
+    if behind:
+        body |= {"temperature": 1, "tools": []}
+    return json.dumps(body, separators=separators).encode()
+
+
+def read(path, body, recall):
+    received = receive(dialect_for(path), path, {}, body, caller="c", recall=recall)
+    return None if received is None else (received.view, received.keys, received.candidates)
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_known_line_is_read_as_a_new_one(path, field, data):
+    recall = Recall()
+    for _ in range(data.draw(st.integers(2, 5))):
+        body = a_body(
+            field,
+            data.draw(st.integers(0, 24)),
+            before=data.draw(st.booleans()),
+            behind=data.draw(st.booleans()),
+            separators=data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])),
+            mark=data.draw(st.integers(-1, 24)),
+        )
+        assert read(path, body, recall) == read(path, body, Recall())
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+def test_a_growing_line_parses_only_its_new_messages(path, field):
+    recall = Recall()
+    first, _, _ = read(path, a_body(field, 20), recall)
+    known = len(recall)
+    view, _, _ = read(path, a_body(field, 22), recall)
+
+    assert len(recall) == known + 2
+    assert view.notes.shared == len(first.conversation.messages)
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+@pytest.mark.parametrize("tail", [b"", b"]", b"]}}", b"]} x", b',{"a":]}', b"],", b'],"model":"again"}', b',5"]}'])
+def test_a_broken_end_behind_a_known_beginning_is_as_broken_as_ever(path, field, tail):
+    recall = Recall()
+    whole = a_body(field, 20, behind=False)
+    read(path, whole, recall)
+    broken = whole[:-2] + tail
+
+    assert read(path, broken, recall) == read(path, broken, Recall())
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+def test_a_history_given_twice_has_no_single_meaning(path, field):
+    recall = Recall()
+    whole = a_body(field, 20, behind=False)
+    read(path, whole, recall)
+    twice = whole[:-1] + b',"%b":[]}' % field.encode()
+
+    assert read(path, twice, recall) is None
+    assert read(path, twice, Recall()) is None
