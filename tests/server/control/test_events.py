@@ -1,7 +1,12 @@
 import asyncio
 import json
+import re
+import signal
+import subprocess
+import sys
 from contextlib import ExitStack, asynccontextmanager
 
+import httpx
 import pytest
 
 from proxy.server.control import events as module
@@ -91,3 +96,15 @@ async def test_the_stream_ends_when_the_process_leaves():
     feed.end()
 
     assert [piece async for piece in heard] == [b'event: store\ndata: {"healthy":true}\n\n']
+
+
+def test_an_open_stream_does_not_hold_up_the_end_of_the_process():
+    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--store", "memory://"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        base = re.search(r"http://\S+", process.stdout.readline())[0]
+        with httpx.stream("GET", base + EVENTS, timeout=10) as answer:
+            pieces = answer.iter_bytes()
+            assert next(pieces) == b": connected\n\n"
+            process.send_signal(signal.SIGTERM)
+            assert list(pieces) == []
+        assert process.wait(10) == 0

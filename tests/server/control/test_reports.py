@@ -1,6 +1,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.settings.values import Compact, ModelSettings
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
 from tests.server.control.lodge import a_desk, a_lodge, asking
@@ -70,3 +71,21 @@ async def test_r42_the_reported_usage_stays_true():
 
     assert answer.json()["usage"]["prompt_tokens"] == lodge.provider.received[0].bill.input
     assert answer.headers["x-context-removed-tokens"] == "0"
+
+
+async def test_a_summary_call_is_charged_to_the_conversation_that_it_was_made_for():
+    history = [{"role": "user", "content": "begin"}]
+    for number in range(12):
+        history.append({"role": "assistant", "content": f"said {number} " * 100})
+        history.append({"role": "user", "content": f"asked {number} " * 100})
+    sections = {"models": {"*": ModelSettings(window=6_000, max_output=500)}, "compact": Compact()}
+    async with a_lodge(**sections) as lodge:
+        answer = await lodge.chat(history, fields={"max_tokens": 500})
+        savings = await lodge.get("/_proxy/api/savings")
+        metrics = (await lodge.http.get("/metrics")).text
+
+    assert answer.headers["x-context-compacted"] == "1"
+    (line,) = savings["by_session"]
+    assert (line["key"], line["bill"]["summary_calls"]) == (answer.headers["x-context-session"], 1)
+    assert savings["total"]["summaries"] > 0
+    assert 'purpose="summary"' in metrics
