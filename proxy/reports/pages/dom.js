@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element. `props`: attributes; `onclick`… are listeners; `style` is an object; false, null and undefined are left out. */
+/** An element. `props`: attributes; `onclick`… are listeners; `style` is an object; false, null and undefined are left out; `verbatim`: text stays as it is. */
 export const h = (tag, props, ...children) => build(document.createElement(tag), props, children);
 
 /** The same for SVG. */
@@ -10,21 +10,26 @@ export const s = (tag, props, ...children) => build(document.createElementNS(SVG
 
 function build(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
-    if (value === false || value === null || value === undefined) continue;
+    if (value === false || value === null || value === undefined || name === "verbatim") continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, entry] of Object.entries(value)) element.style.setProperty(key, entry);
     else if (name === "value" && "value" in element) element.value = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  // An estimate's sign never stands alone at a line's end.
+  const set = (child) => (typeof child === "string" && !props?.verbatim ? child.replaceAll("≈ ", "≈\u00a0") : child);
+  element.append(...present(children).map(set));
   return element;
 }
+
+/** Children without those left out. */
+const present = (children) => children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
 
 /** Replace what stands in `region`. Whatever had the focus and comes back with the same data-key has it again. */
 export function fill(region, ...children) {
   const active = document.activeElement;
   const key = active && region.contains(active) ? active.dataset.key : null;
-  region.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  region.replaceChildren(...present(children));
   if (key) region.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 

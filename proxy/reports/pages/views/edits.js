@@ -63,9 +63,9 @@ function editOf(edit) {
       h("span", { class: "why" }, edit.reason)),
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "Before"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_before)} tokens`),
-        before === null ? h("p", {}, sentence(edit.before_note)) : h("pre", { tabindex: "0" }, before)),
+        before === null ? h("p", {}, sentence(edit.before_note)) : h("pre", { tabindex: "0", verbatim: true, "aria-label": `What stood there, edit ${edit.number}` }, before)),
       h("div", {}, h("h3", {}, "After"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_after)} tokens`),
-        edit.after === null ? h("p", {}, "Nothing stands there now.") : h("pre", { tabindex: "0", "aria-label": `What stands there now, edit ${edit.number}` }, edit.after))),
+        edit.after === null ? h("p", {}, "Nothing stands there now.") : h("pre", { tabindex: "0", verbatim: true, "aria-label": `What stands there now, edit ${edit.number}` }, edit.after))),
     h("p", { class: "hint" }, "Anchored to message ", h("code", {}, edit.at)));
   details.addEventListener("toggle", () => (details.open ? opened.add(key) : opened.delete(key)));
   return details;

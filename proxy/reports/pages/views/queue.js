@@ -26,7 +26,7 @@ export function queuePart(id) {
     if (!messages.length) return h("p", { class: "hint" }, "No message waits.");
     return h("ol", { class: "waiting" }, messages.map((message) =>
       h("li", {},
-        h("span", { class: "said" }, message.text),
+        h("span", { class: "said", verbatim: true }, message.text),
         h("span", { class: "hint" }, h("time", { "data-ago": message.at, datetime: new Date(message.at * 1000).toISOString() }, ago(message.at))),
         h("button", {
           type: "button",
