@@ -16,11 +16,12 @@ from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.reading import offers_editing, reads_file, shows_failure
 from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
-from proxy.pruning.worth import best_batch
+from proxy.pruning.worth import Batch, best_batch
 
 __all__ = ["arrive", "prune", "under_pressure"]
 
 _NEW_MESSAGES = 8
+_THIN = 0.85
 _LARGEST_PROTECTED_SHARE = 0.2
 _LARGEST_MINIMUM_SHARE = 0.1
 
@@ -42,8 +43,8 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     free = [standing for standing in old if standing.message >= bound]
     if not free:
         return Decision(skipped="signed_reasoning", pressed=pressed)
-    chosen, skipped = _chosen(free, situation, policy, pressed=pressed)
-    return Decision(edits=_clears(chosen, situation, policy), skipped=skipped, pressed=pressed)
+    chosen, share, skipped = _chosen(free, situation, policy, pressed=pressed)
+    return Decision(edits=_clears(chosen, situation, share), skipped=skipped, pressed=pressed)
 
 
 def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
@@ -86,30 +87,36 @@ def _scaled(tokens: int, share: float, situation: Situation) -> float:
 
 def _chosen(
     free: Sequence[Standing], situation: Situation, policy: PrunePolicy, *, pressed: bool
-) -> tuple[Sequence[Standing], str]:
-    """The batch to be replaced, or none and why."""
+) -> tuple[Sequence[Standing], float, str]:
+    """The batch to be replaced, the share of it that the placeholders may keep, and why there is none."""
     minimum = _scaled(policy.minimum_tokens, _LARGEST_MINIMUM_SHARE, situation)
+    share = 0.0 if policy.policy == "always" else policy.keep_share
     if policy.policy == "priced":
-        worth_it = [(standing, left) for standing in free if (left := _left(standing, policy)) < standing.tokens / 2]
-        batch = best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
+        batch = _priced(free, situation, policy, minimum, share)
+        thin = min(share, _THIN * situation.prices.read / situation.prices.write) if situation.prices else share
+        if batch.skipped == "would_risk_a_loss" and thin < share:
+            # Still nothing in the purse. A placeholder this much smaller costs no more to write than what it replaces
+            # would cost to be read once more, so a result at the end of what is cached may go all the same.
+            share = thin
+            batch = _priced(free, situation, policy, minimum, share)
         if batch.chosen or not (pressed and _is_urgent(situation, policy)):
-            return batch.chosen, batch.skipped
+            return batch.chosen, share, batch.skipped
     if sum(standing.tokens for standing in free) <= minimum:
-        return (), "batch_below_minimum"
+        return (), share, "batch_below_minimum"
     if sum(len(standing.text) for standing in free) < policy.batch_min_chars:
-        return (), "batch_below_minimum"
-    return free, ""
+        return (), share, "batch_below_minimum"
+    return free, share, ""
 
 
-def _left(standing: Standing, policy: PrunePolicy) -> int:
-    """Tokens that a result's placeholder will take, roughly."""
-    return NOTE_TOKENS + room_for(standing.tokens, policy.keep_share)
+def _priced(free: Sequence[Standing], situation: Situation, policy: PrunePolicy, minimum: float, share: float) -> Batch:
+    left = [(standing, NOTE_TOKENS + room_for(standing.tokens, share)) for standing in free]
+    worth_it = [(standing, tokens) for standing, tokens in left if tokens < standing.tokens / 2]
+    return best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
 
 
-def _clears(chosen: Sequence[Standing], situation: Situation, policy: PrunePolicy) -> tuple[Replace, ...]:
+def _clears(chosen: Sequence[Standing], situation: Situation, share: float) -> tuple[Replace, ...]:
     if not chosen:
         return ()
-    share = 0.0 if policy.policy == "always" else policy.keep_share
     known = _lasting_words(situation.messages) if share else frozenset()
     edits = (_clear(standing, situation, share, known) for standing in chosen)
     return tuple(edit for edit in edits if edit.tokens_after < edit.tokens_before)

@@ -1,5 +1,7 @@
 """What goes: by the rules alone (`always`, `pressure`), and by price."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,6 +239,20 @@ def test_a_report_of_failure_is_protected_as_long():
     policy = PrunePolicy(protect_tokens=4000, minimum_tokens=0, keep_share=0.1)
 
     assert len(prune(a_situation(answered(rounds(*failing)), prices=PRICES, cold=True), policy).edits) == 2
+
+
+def test_while_the_purse_is_empty_placeholders_keep_less():
+    """A first large result may go although a full placeholder would cost more than one more reading."""
+    text = " ".join(f"name_{n}_of_many" for n in range(4000))
+    situation = a_situation(answered(rounds(text)), prices=PRICES, expected_turns=30)
+
+    (thin,) = prune(situation, PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.3)).edits
+    (full,) = prune(
+        replace(situation, cold=True), PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.3)
+    ).edits
+
+    assert thin.tokens_after * PRICES.write < 1.1 * thin.tokens_before * PRICES.read
+    assert full.tokens_after > 3 * thin.tokens_after
 
 
 def test_a_window_that_is_nearly_full_is_cleared_whatever_it_costs():
