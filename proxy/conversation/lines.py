@@ -22,7 +22,7 @@ _MOST_AT_A_PLACE = 4
 class Notes:
     """What was found out about the messages of a request, message by message, for the next request of its line."""
 
-    __slots__ = ("_before", "_own", "shared")
+    __slots__ = ("_before", "_own", "_single", "_single_before", "shared")
 
     def __init__(self, shared: int = 0, earlier: "Notes | None" = None) -> None:
         self.shared = shared
@@ -30,6 +30,8 @@ class Notes:
         # Only what the earlier request noted itself: the notes of all requests before it need not live on.
         self._before: dict[Hashable, tuple[object, ...]] = earlier._own if earlier is not None else {}  # noqa: SLF001  of its own kind
         self._own: dict[Hashable, tuple[object, ...]] = {}
+        self._single_before: dict[Hashable, tuple[object, object]] = earlier._single if earlier is not None else {}  # noqa: SLF001
+        self._single: dict[Hashable, tuple[object, object]] = {}
 
     def behind(self, count: int) -> "Notes":
         """These notes, for the messages behind the first `count`, which are of another kind."""
@@ -50,6 +52,15 @@ class Notes:
             known = cast("tuple[T, ...]", self._before.get(name, ())[: self.shared])
             found = self._own[name] = (*known, *make(known))
         return cast("tuple[T, ...]", found)
+
+    def single(self, name: str, index: int, given: object, make: Callable[[], T]) -> T:
+        """A value for one message that depends on more than messages: the one from before where `given` is the same."""
+        key = (name, index)
+        known = self._single.get(key) or (self._single_before.get(key) if index < self.shared else None)
+        if known is None or known[0] != given:
+            known = (given, make())
+        self._single[key] = known
+        return cast("T", known[1])
 
 
 @dataclass(slots=True, eq=False)

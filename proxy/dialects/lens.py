@@ -8,6 +8,7 @@ written the same way on every turn and on every replica.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.recall import Recall
@@ -42,7 +43,8 @@ def apply_plan(
     for number, edits in _by_message(standing, index).items():
         if number not in hidden:
             span = view.spans[number]
-            written = _written(dialect, view.body[slice(*span)], edits, recall)
+            write = partial(_written, dialect, view.body, span, edits, recall)
+            written = view.notes.single("written", number, edits, write)
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
             changes.append((span if written else (view.spans[number - 1][1], span[1]), written))
             first = min(first, number)
@@ -88,8 +90,9 @@ def _by_message(edits: Iterable[Edit], index: dict[bytes, int]) -> dict[int, lis
     return grouped
 
 
-def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit], recall: Recall) -> bytes:
-    """The message's new bytes; made once per process for the same bytes and the same edits."""
+def _written(dialect: Dialect, body: bytes, span: Span, edits: Sequence[Edit], recall: Recall) -> bytes:
+    """The new bytes of the message at `span`; made once per process for the same bytes and the same edits."""
+    message = body[slice(*span)]
     texts = {edit.part: edit.text for edit in edits if isinstance(edit, Replace)}
     strips = any(isinstance(edit, StripReasoning) for edit in edits)
     payloads = tuple(edit.payload for edit in edits if isinstance(edit, RestoreReasoning))

@@ -25,23 +25,29 @@ class Weighed:
     tools: int
     index: dict[bytes, int]
     """Prefix key → index of its message."""
-    result_overhead: int
-    """What the wire format adds around a result's content; it stays when the content is replaced."""
+    bare: tuple[tuple[int, ...], ...]
+    """Of each part of each message, without what the wire format adds around a result: that stays when the content is
+    replaced."""
 
     def contents(self, index: int) -> tuple[int, ...]:
         """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
-        return tuple([max(0, tokens - self.result_overhead) for tokens in self.weights[index].parts])
+        return self.bare[index]
 
 
 def weigh(received: Received, scale: Scale) -> Weighed:
     """Weigh what the request carries; every message only once a process."""
     conversation = received.conversation
+    weights = weights_of(received.view, scale)
+    envelope = scale.overheads.result
     return Weighed(
-        weights=weights_of(received.view, scale),
+        weights=weights,
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
         index={key: number for number, key in enumerate(received.keys)},
-        result_overhead=scale.overheads.result,
+        bare=received.view.notes.extended(
+            ("bare", scale.name),
+            lambda known: [tuple([max(0, part - envelope) for part in new.parts]) for new in weights[len(known) :]],
+        ),
     )
 
 

@@ -96,3 +96,13 @@ def test_notes_under_another_name_are_not_taken():
 def test_notes_behind_other_messages_count_from_there():
     assert Notes(5).behind(2).shared == 3
     assert Notes(1).behind(2).shared == 0
+
+
+def test_a_single_value_is_kept_while_what_it_depends_on_is_the_same():
+    first = Notes()
+    assert first.single("n", 0, ["edit"], lambda: "made") == "made"
+    assert first.single("n", 1, ["edit"], lambda: "too") == "too"
+
+    assert Notes(1, first).single("n", 0, ["edit"], lambda: "anew") == "made"
+    assert Notes(1, first).single("n", 0, ["other"], lambda: "anew") == "anew"
+    assert Notes(1, first).single("n", 1, ["edit"], lambda: "anew") == "anew"
