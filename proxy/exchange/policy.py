@@ -26,8 +26,12 @@ class Policy:
     """Cache price ratios; None when the provider has no prompt cache."""
     cache_ttl_s: float = 300.0
     """How long an unused cache entry lives."""
-    expected_turns: float = 10.0
-    """How many more calls a conversation of this age will probably make."""
+    horizon: int | None = None
+    """How many more calls a conversation is taken to make; None: as earlier ones did."""
+    lengths: tuple[int, ...] = ()
+    """Calls of earlier conversations that have ended."""
+    holdout: float = 0.0
+    """Share of conversations that are left alone, to compare with."""
     doubt: float = 0.0
     """Share by which a pure estimate may be too low: our tokenizer is not the model's."""
     replay_only: bool = False

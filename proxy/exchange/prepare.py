@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import msgspec
 
+from proxy.compaction.squeeze import UNSEEN_SHARE, level
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Summarise
-from proxy.conversation.model import after_last_assistant
+from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
@@ -22,7 +23,9 @@ from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
+from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
+from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
 from proxy.pruning.worth import ratios
 from proxy.tokens.estimate import Scale
@@ -116,29 +119,72 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         prices=policy.prices,
         cold=line is not None and now - line.at > policy.cache_ttl_s,
         pressed=bool(line and line.pressed),
-        expected_turns=policy.expected_turns,
+        expected_turns=_turns_left(draft),
         model=conversation.model,
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
     )
 
 
+def is_held_out(received: Received, memory: Memory, policy: Policy) -> bool:
+    """Whether this conversation is one of those left alone for comparison; all its calls are, on every replica."""
+    if not policy.holdout or not received.keys:
+        return False
+    session = memory.line.session if memory.line is not None else session_id(received.keys[-1])
+    return int(session[:8], 16) < policy.holdout * 2**32
+
+
+def _turns_left(draft: Draft) -> float:
+    """Calls that this conversation will probably still make."""
+    if draft.policy.horizon is not None:
+        return float(draft.policy.horizon)
+    line = draft.memory.line
+    return expected_turns(draft.policy.lengths, line.turn + 1 if line is not None else 1)
+
+
+def _is_retry(draft: Draft) -> bool:
+    """Whether this very request went out before: then it goes out again as it was, since it may have been read."""
+    return 0 <= draft.memory.line_at == len(draft.received.keys) - 1
+
+
 def _outlook(draft: Draft, now: float) -> Outlook:
     """What early compaction is judged by; the same prices and the same future as those of pruning."""
     read, write = ratios(_situation(draft, seen=0, now=now))
-    return Outlook(read=read, write=write, turns=draft.policy.expected_turns, sent=draft.memory.line_at + 1)
+    return Outlook(read=read, write=write, turns=_turns_left(draft), sent=draft.memory.line_at + 1)
 
 
 def _arrived(draft: Draft) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
     messages = draft.received.conversation.messages
     seen = max(after_last_assistant(messages), draft.memory.line_at + 1)
-    edits = arrive(_situation(draft, seen=seen, now=0.0), draft.policy.arrive)
+    edits = arrive(_situation(draft, seen=seen, now=0.0), _squeezing(draft, seen))
     return draft.under(draft.plan.with_edits(edits)) if edits else draft
+
+
+def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:
+    """How results are cut at arrival: harder where the unseen ones are too much together."""
+    policy, usable = draft.policy.arrive, draft.context.usable
+    if not policy.cap_share or not usable or not draft.context.overflows:
+        return policy
+    fresh = range(seen, len(draft.tokens))
+    results = [
+        tokens
+        for number in fresh
+        for part, tokens in zip(
+            draft.received.conversation.messages[number].parts, draft.weighed.weights[number].parts, strict=False
+        )
+        if isinstance(part, ToolResult)
+    ]
+    room = int(UNSEEN_SHARE * usable) - (sum(draft.tokens[number] for number in fresh) - sum(results))
+    return (
+        replace(policy, cap_share=min(policy.cap_share, level(results, max(0, room)) / usable)) if results else policy
+    )
 
 
 def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     """Placeholders for older results, in one batch."""
+    if _is_retry(draft):
+        return draft, "retry", bool(draft.memory.line and draft.memory.line.pressed)
     seen = after_last_assistant(draft.received.conversation.messages)
     decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft

@@ -13,6 +13,7 @@ from proxy.ledger.store import Ledger
 from proxy.server.board import Board
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
+from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Summarizer
@@ -32,6 +33,7 @@ class Shared:
     policies: Policies
     estimates: Estimates
     habits: Habits
+    lifetimes: Lifetimes
     summarizer: Summarizer
     recall: Recall
     memo: Memo

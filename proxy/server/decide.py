@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.compaction.policy import NO_MODEL
+from proxy.compaction.policy import NO_MODEL, is_hopeless
 from proxy.dialects.base import Dialect
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.measure import known_weights
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import Ready, as_it_came, prepare
+from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Received, receive
 from proxy.pruning.reasoning_rules import learned_rule
@@ -47,6 +47,19 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     return call
 
 
+async def _policy(shared: Shared, upstream: str, received: Received, settled: Policy, *, counts_only: bool) -> Policy:
+    """The settings' policy with what was learned meanwhile."""
+    asks = settled.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
+    lesson = await shared.habits.reasoning(upstream, received.conversation.model)
+    return replace(
+        settled,
+        ask_usage=asks,
+        replay_only=counts_only,
+        reasoning=replace(settled.reasoning, rule=learned_rule(settled.reasoning.rule, lesson)),
+        lengths=shared.lifetimes.known(),
+    )
+
+
 async def _predicted(
     shared: Shared,
     exchange: Exchange,
@@ -68,14 +81,21 @@ async def _predicted(
     learned = await shared.estimates.get(upstream, model, encoding)
     await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
-    asks = known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
-    wish = known.policy.reasoning
-    rule = learned_rule(wish.rule, await shared.habits.reasoning(upstream, model))
-    policy = replace(known.policy, ask_usage=asks, replay_only=counts_only, reasoning=replace(wish, rule=rule))
+    policy = await _policy(shared, upstream, received, known.policy, counts_only=counts_only)
     now = time.time()
     failed_open = ""
     try:
-        ready = prepare(received, memory, policy, scale, recall=shared.recall, now=now, learned=learned, queued=queued)
+        ready = prepare(
+            received,
+            memory,
+            policy,
+            scale,
+            recall=shared.recall,
+            now=now,
+            held_out=is_held_out(received, memory, policy),
+            learned=learned,
+            queued=queued,
+        )
     except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
         shared.watch.failed("prepare", error)
         failed_open = "prepare"
@@ -143,6 +163,8 @@ async def unsaid(shared: Shared, call: Call) -> None:
 async def compacted(shared: Shared, call: Call) -> None:
     """A summary where one is due: now, from the shelf or from a model, or begun in the background. Never raises."""
     if call.ready.need is None:
+        if is_hopeless(call.ready.context, call.policy.compact):
+            shared.summarizer.note_hopeless(call.ready.anchor.session)
         return
     try:
         await _compacted(shared, call, call.ready.need)
@@ -184,6 +206,7 @@ def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
         call.scale,
         recall=shared.recall,
         now=call.ready.anchor.at,
+        held_out=is_held_out(call.received, call.memory, policy),
         learned=call.learned,
         queued=call.queued,
         summary=call.summary,

@@ -12,6 +12,7 @@ from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.dialects.base import Observation, Reader
+from proxy.dialects.models import windows_in
 from proxy.errors import StoreError
 from proxy.exchange.prepare import Ready
 from proxy.exchange.reasoning import keeps_reasoning
@@ -26,6 +27,7 @@ from proxy.server.engines.base import Engine
 from proxy.server.events import say_call
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
+from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
 from proxy.server.send import Answer, is_event_stream, sent
@@ -34,6 +36,9 @@ from proxy.server.watch import Watch
 from proxy.settings.values import Settings
 from proxy.tokens.estimate import Memo
 from proxy.wire.sse_filter import EventFilter
+
+HTTP_OK = 200
+_MOST_LIST_BYTES = 8 * 1024 * 1024
 
 log = structlog.get_logger("proxy")
 
@@ -57,6 +62,7 @@ class Handler:
             policies=Policies(settings),
             estimates=Estimates(ledger, enabled=settings.estimate.learn),
             habits=Habits(ledger),
+            lifetimes=Lifetimes(ledger, time.time),
             summarizer=Summarizer(engine, time.time, self._spent),
             recall=Recall(),
             memo=Memo(),
@@ -66,7 +72,7 @@ class Handler:
         """Take one call."""
         dialect = dialect_for(exchange.route.rest_path) if exchange.method == "POST" else None
         if dialect is None:
-            await relay(exchange)
+            await self._unmodelled(exchange)
             return
         raw = await exchange.read_body()
         call = await decided(self.shared, exchange, dialect, raw)
@@ -78,8 +84,24 @@ class Handler:
             exchange.on_end = lambda end: self._settle(call, end)
         await self._relayed(call, await sent(self.shared, call))
 
+    async def _unmodelled(self, exchange: Exchange) -> None:
+        """Everything else streams through unread, but for the list of models: it may name their windows."""
+        if exchange.method != "GET" or not exchange.route.rest_path.endswith("/models"):
+            await relay(exchange)
+            return
+        copy = bytearray()
+
+        def keep(piece: bytes) -> None:
+            if len(copy) < _MOST_LIST_BYTES:
+                copy.extend(piece)
+
+        end = await exchange.respond(await exchange.send_streaming(), observe=keep)
+        if end.outcome == "complete" and end.status == HTTP_OK:
+            await self.shared.habits.learn_list(exchange.route.upstream_name, windows_in(bytes(copy)))
+
     async def aclose(self) -> None:
         """Let go of what runs in the background."""
+        await self.shared.lifetimes.aclose()
         await self.shared.summarizer.aclose()
 
     async def _relayed(self, call: Call, answered: Answer) -> None:
@@ -87,9 +109,7 @@ class Handler:
         answer, held = answered
         streams = is_event_stream(answer.headers)
         call.status = answer.status
-        call.reader = call.dialect.reader(
-            stream=streams, keep_reasoning=keeps_reasoning(call.received, call.policy)
-        )
+        call.reader = call.dialect.reader(stream=streams, keep_reasoning=keeps_reasoning(call.received, call.policy))
         hides = call.ready.asked_usage and streams
         await call.exchange.respond(
             answer,

@@ -72,6 +72,8 @@ class Policies:
             max_output=limits.max_output,
             prices=Prices(read=habit.read_ratio, write=habit.write_ratio) if habit.read_ratio < 1 else None,
             cache_ttl_s=habit.ttl_s,
+            horizon=None if settings.prune.horizon == "learned" else settings.prune.horizon,
+            holdout=settings.prune.holdout,
             ask_usage=asks,
         )
         return Known(

@@ -57,7 +57,10 @@ def load_with_origins(
 
     profile = values.get(("profile",), "gentle")
     presets: dict[Where, Any] = {
-        (section, key): value for section, preset in PRESETS[profile].items() for key, value in preset.items()
+        (section, key): value
+        for section, preset in PRESETS[profile].items()
+        for key, value in preset.items()
+        if section != "prune" or values.get(("prune", "policy"), "priced") == "priced"
     }
     origins = dict.fromkeys(presets, f"profile {profile}")
     origins |= {where: given.origin for where, given in last.items()}

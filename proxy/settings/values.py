@@ -162,6 +162,8 @@ class Prune(Section, frozen=True, kw_only=True):
     """Pressure begins when estimate and output reserve exceed this share of the window."""
     release: Share = 0.65
     """Pressure ends below this share; less than `engage`, so that it does not flap."""
+    keep_share: Share = 0.15
+    """Share of a result that its placeholder may spend on the identifiers that later turns are likely to need."""
     horizon: Count | Literal["learned"] = "learned"
     """Turns that a conversation is expected to go on; learned from earlier ones, or a fixed number."""
     holdout: Share = 0.0
@@ -236,13 +238,15 @@ def _specificity(pattern: str) -> int:
 
 
 PRESETS: dict[Profile, dict[str, dict[str, Any]]] = {
-    "gentle": {},
+    "gentle": {"prune": {"protect_tokens": 4_000, "minimum_tokens": 500, "keep_share": 0.12}},
     "bold": {
         "arrive": {"collapse": True},
-        "prune": {"protect_tokens": 10_000, "minimum_tokens": 20_000},
+        "prune": {"protect_tokens": 1_000, "minimum_tokens": 100, "keep_share": 0.09},
     },
 }
-"""Profile → section → key → value: what a profile sets unless a key says otherwise."""
+"""Profile → section → key → value: what a profile sets unless a key says otherwise. Those of `prune` are for policy
+`priced`, whose formula decides when; `pressure` and `always` keep the plain defaults. A test holds them to the values that
+were measured (pruning.policy.PRESETS)."""
 
 UPSTREAMS: dict[str, Upstream] = {
     name: Upstream(base_url=url)

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from proxy.errors import SettingsError
@@ -28,7 +29,8 @@ class TestOrder:
     def test_nothing_given_gives_the_defaults(self):
         settings = load(environ=HOME)
 
-        assert settings.prune == Settings().prune
+        assert settings.prune == msgspec.structs.replace(Settings().prune, **PRESETS["gentle"]["prune"])
+        assert settings.compact == Settings().compact
         assert settings.upstreams == Settings().upstreams
 
     def test_the_process_environment_is_read_unless_another_is_given(self, monkeypatch):
@@ -62,6 +64,11 @@ class TestOrder:
 
         assert bold.prune.protect_tokens == PRESETS["bold"]["prune"]["protect_tokens"]
         assert bold.prune.policy == Settings().prune.policy
+
+    def test_what_a_profile_says_of_pruning_is_for_the_priced_policy(self):
+        seeds = load(environ=env(PRUNE__POLICY="always"))
+
+        assert (seeds.prune.protect_tokens, seeds.prune.minimum_tokens) == (40_000, 20_000)
 
     def test_each_origin_is_known(self, tmp_path):
         path = a_file(tmp_path, "[server]\nport = 1\n")
