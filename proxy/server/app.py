@@ -29,6 +29,7 @@ from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
 from proxy.server.relay import Exchange, relay
 from proxy.server.settling import SETTLE_S, settled
+from proxy.server.workers import listeners, supervise
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, content_length, wants_websocket
 from proxy.wire.path import Route, route
@@ -177,16 +178,37 @@ def run(
 ) -> int:
     """Serve until SIGINT or SIGTERM; gives the exit code.
 
-    `assemble` opens what the App needs inside the running loop and closes it after the last call. `announce` is told
-    the address once it listens. Raises OSError when the port cannot be had.
+    With several workers this returns in each of them, and in their parent when all have ended. `assemble` opens what the
+    App needs inside the running loop and closes it after the last call. `announce` is told the address once it listens.
+    Raises OSError when the port cannot be had.
     """
-    listener = _listen(settings.server.host, settings.server.port)
+    listening = listeners(settings.server.host, settings.server.port, settings.server.workers)
+    if len(listening) == 1:
+        return _run(settings, assemble, announce, listening[0])
+    announce(*listening[0].getsockname()[:2])
+    worker = supervise(listening)
+    if isinstance(worker, int):
+        return worker
+    return _run(settings, assemble, lambda _host, _port: None, worker.listener, worker.lifeline)
+
+
+def _run(
+    settings: Settings,
+    assemble: Assemble,
+    announce: Callable[[str, int], None],
+    listener: socket.socket,
+    lifeline: int | None = None,
+) -> int:
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, assemble, announce, listener))
+        return runner.run(_serve(settings, assemble, announce, listener, lifeline))
 
 
 async def _serve(
-    settings: Settings, assemble: Assemble, announce: Callable[[str, int], None], listener: socket.socket
+    settings: Settings,
+    assemble: Assemble,
+    announce: Callable[[str, int], None],
+    listener: socket.socket,
+    lifeline: int | None,
 ) -> int:
     async with assemble(settings) as app:
         config = uvicorn.Config(
@@ -206,6 +228,9 @@ async def _serve(
         )
         server = _Server(config, app.leave)
         announce(*listener.getsockname()[:2])
+        if lifeline is not None:
+            # Orphans would hold the port.
+            asyncio.get_running_loop().add_reader(lifeline, server.orphaned, lifeline)
         await server.serve(sockets=[listener])
         # Calls that were cut off by the end of the drain are still on their way out.
         if server.server_state.tasks:
@@ -226,6 +251,11 @@ class _Server(uvicorn.Server):
         self._leave()
         super().handle_exit(sig, frame)
 
+    def orphaned(self, lifeline: int) -> None:
+        """The parent of this worker is gone."""
+        asyncio.get_running_loop().remove_reader(lifeline)
+        self.handle_exit(signal.SIGTERM, None)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -236,20 +266,6 @@ class _Server(uvicorn.Server):
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    listener.listen(2048)
-    listener.setblocking(False)  # noqa: FBT003  the standard library wants it so
-    return listener
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

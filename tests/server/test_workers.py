@@ -1,0 +1,120 @@
+"""Workers as the processes they are: real forks, real signals, real connections."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from proxy.server.workers import listeners
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def serving(tmp_path, workers=2):
+    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", str(workers)]
+    command += ["--store", f"sqlite:///{tmp_path}/state.db"]
+    log = (tmp_path / "log").open("wb")
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+    try:
+        port = int(re.search(rb":(\d+)", process.stdout.readline())[1])
+        until(lambda: len(workers_of(process.pid)) == workers)
+        yield process, port
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        log.close()
+
+
+def workers_of(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def alive(pid):
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def until(holds, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def healthy(port):
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.settimeout(10)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        return connection.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+
+
+@needs_proc
+def test_all_workers_serve_one_port(tmp_path):
+    with serving(tmp_path) as (process, port):
+        assert all(healthy(port) for _ in range(40))
+        assert not any(pid == process.pid for pid in workers_of(process.pid))
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
+    with serving(tmp_path) as (process, port):
+        assert all(healthy(port) for _ in range(10))
+        pids = workers_of(process.pid)
+        process.send_signal(number)
+
+        assert process.wait(20) == 0
+        assert not any(alive(pid) for pid in pids)
+
+
+@needs_proc
+def test_a_worker_that_dies_gets_a_successor_and_no_connection_is_lost(tmp_path):
+    with serving(tmp_path) as (process, port):
+        assert healthy(port)
+        first = workers_of(process.pid)
+        # Too young to die otherwise than of what its successor would die of.
+        time.sleep(2.2)
+        os.kill(first[0], signal.SIGKILL)
+
+        assert all(healthy(port) for _ in range(20))
+        until(lambda: len(workers_of(process.pid)) == 2 and first[0] not in workers_of(process.pid))
+        assert b'"worker_died"' in (tmp_path / "log").read_bytes()
+
+
+@needs_proc
+def test_workers_leave_when_their_parent_was_killed(tmp_path):
+    with serving(tmp_path) as (process, port):
+        assert all(healthy(port) for _ in range(10))
+        pids = workers_of(process.pid)
+        process.kill()
+        process.wait()
+
+        until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_several_sockets_share_a_port_and_one_that_is_taken_is_refused():
+    some = listeners("127.0.0.1", 0, 3)
+    try:
+        port = some[0].getsockname()[1]
+        assert {one.getsockname()[1] for one in some} == {port}
+        with pytest.raises(OSError, match="in use"):
+            listeners("127.0.0.1", port, 2)
+    finally:
+        for one in some:
+            one.close()
