@@ -7,7 +7,7 @@ what signed reasoning is bound to. `prune` edits only results that a model has s
 from collections.abc import Callable, Collection, Sequence
 
 from proxy.conversation.edit import Replace
-from proxy.conversation.model import Message, Text, ToolCall
+from proxy.conversation.model import Message, Text, ToolCall, ToolResult
 from proxy.pruning.arrival import arrive
 from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import words, words_of_json
@@ -33,7 +33,7 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
         return Decision(pressed=pressed)
     if policy.keep_share:
         # Read each message's names as it comes, so that a batch need not read the whole history at once.
-        _lasting_words(situation.messages[-_NEW_MESSAGES:])
+        _read(situation.messages[-_NEW_MESSAGES:])
     results = standing_results(situation)
     allowed = replaceable(results, situation, policy)
     old = old_enough(results, allowed, _protection(situation, policy), policy)
@@ -142,6 +142,15 @@ def _clear(standing: Standing, situation: Situation, share: float, known: Collec
         tokens_before=standing.tokens,
         tokens_after=situation.count(text),
     )
+
+
+def _read(messages: Sequence[Message]) -> None:
+    """Look at the names of these messages; `words` remembers them."""
+    _lasting_words(messages)
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                words(part.text)
 
 
 def _lasting_words(messages: Sequence[Message]) -> frozenset[str]:
