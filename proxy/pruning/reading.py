@@ -29,7 +29,12 @@ def offers_editing(tools: Sequence[str]) -> bool:
 
 def reads_file(call: ToolCall | None) -> bool:
     """Whether the result of this call is the text of a file."""
-    return call is not None and bool(_READS.search(call.name) or _PRINTS.search(call.arguments, 0, _COMMAND_CHARS))
+    return call is not None and _is_reading(call.name, call.arguments)
+
+
+@lru_cache(maxsize=4096)
+def _is_reading(name: str, arguments: str) -> bool:
+    return bool(_READS.search(name) or _PRINTS.search(arguments, 0, _COMMAND_CHARS))
 
 
 @lru_cache(maxsize=4096)
