@@ -13,7 +13,6 @@ from proxy.compaction.policy import (
     CompactPolicy,
     Offer,
     Stage,
-    is_hopeless,
     limit_tokens,
     pays_early,
     stage_of,
@@ -185,11 +184,6 @@ def _told(need: Need, received: Received) -> list[Message]:
             Message(role="user", parts=(Text(text=text),), digest=b"") for after, text in need.said if after == number
         ]
     return told
-
-
-def hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
-    """System text and tools alone are over the limit."""
-    return is_hopeless(context, policy)
 
 
 def summary_calls(need: Need, received: Received, count: Callable[[str], int], window: int | None) -> list[str]:

@@ -170,7 +170,7 @@ def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
 def _said(edit: Edit) -> str:
     """One line for people; holds no content."""
     tool = f" {edit.tool}" if isinstance(edit, Replace) and edit.tool else ""
-    reason = f": {edit.reason}" if isinstance(edit, Replace) else ""
+    reason = f": {edit.reason}" if isinstance(edit, Replace | Summarise) else ""
     return f"{kind_of(edit)}{tool} {-saved_tokens(edit):+d}{reason}"
 
 

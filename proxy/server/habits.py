@@ -1,5 +1,6 @@
 """What was learned of upstreams by their refusals: an option that is not known, a window, a wish about reasoning."""
 
+import msgspec
 import structlog
 
 from proxy.errors import StoreError
@@ -15,12 +16,13 @@ class Habits:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._windows: dict[tuple[str, str], int | None] = {}
+        self._listed: dict[str, dict[str, int]] = {}
         self._reasoning: dict[tuple[str, str], Lesson] = {}
         self.silent: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
 
     async def window(self, upstream: str, model: str) -> int | None:
-        """The context window that an overflow answer taught; None when none has."""
+        """The context window that an overflow answer taught, else the one in the upstream's list; None for neither."""
         key = (upstream, model)
         if key not in self._windows:
             try:
@@ -28,7 +30,23 @@ class Habits:
             except StoreError:
                 return None
             self._windows[key] = int(stored) if stored else None
-        return self._windows[key]
+        return self._windows[key] or (await self._in_list(upstream)).get(model)
+
+    async def learn_list(self, upstream: str, windows: dict[str, int]) -> None:
+        """Remember the windows in the list of models that an upstream has just answered."""
+        if windows and windows != self._listed.get(upstream):
+            self._listed[upstream] = windows
+            log.info("windows_listed", upstream=upstream, models=len(windows))
+            await self._learn(_list_name(upstream), msgspec.json.encode(windows))
+
+    async def _in_list(self, upstream: str) -> dict[str, int]:
+        if upstream not in self._listed:
+            try:
+                stored = await self._ledger.learned(_list_name(upstream))
+                self._listed[upstream] = msgspec.json.decode(stored, type=dict[str, int]) if stored else {}
+            except (StoreError, msgspec.DecodeError):
+                return {}
+        return self._listed[upstream]
 
     async def reasoning(self, upstream: str, model: str) -> Lesson:
         """What refusals taught about the model's reasoning; empty when nothing has."""
@@ -62,6 +80,10 @@ class Habits:
 
 def _name(upstream: str, model: str) -> str:
     return f"window/{upstream}/{model}"
+
+
+def _list_name(upstream: str) -> str:
+    return f"windows/{upstream}"
 
 
 def _reasoning_name(upstream: str, model: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.dialects.base import Refusal
+from proxy.dialects.base import Observation, Refusal
 from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
@@ -28,6 +28,12 @@ Answer = tuple[UpstreamResponse, tuple[bytes, ...]]
 # Statuses that may be about the body; 429, 401 and the like never are.
 _ABOUT_THE_BODY = frozenset({400, 413, 422, 500})
 _REFUSED = 400
+_OK = 200
+_FULL = frozenset({"model_context_window_exceeded"})
+_CUT = frozenset({"length", "max_tokens"})
+_PLAUSIBLE_SHARE = 0.5
+"""Of a known window: below that, a refusal that names no number is taken for something else (an empty 400 may be)."""
+_PLAUSIBLE_TOKENS = 1_000
 _MOST_ERROR_BYTES = 1024 * 1024
 _MOST_PEEKED_CHUNKS = 16
 _PEEK_SHARE = 0.7
@@ -46,6 +52,11 @@ async def sent(shared: Shared, call: Call) -> Answer:
         refusal = call.dialect.refusal(answer.status, text)
     elif _may_overflow(call) and is_event_stream(answer.headers):
         held, refusal = await _peeked(call, answer)
+    elif _may_overflow(call) and answer.status == _OK:
+        text, held = await _read_error(answer)
+        reader = call.dialect.reader(stream=False)
+        reader.feed(text)
+        refusal = _meant(call, reader.finish(complete=answer.complete))
     else:
         return answer, ()
     again = await _again(shared, call, answer.status, refusal)
@@ -116,6 +127,8 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     """
     ready, policy = call.ready, call.policy
     upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    if refusal.window is None and not _is_plausible(call):
+        return None
     window = refusal.window or int(ready.context.total * _SAFETY)
     await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
@@ -140,6 +153,13 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     return answer, ()
 
 
+def _is_plausible(call: Call) -> bool:
+    context = call.ready.context
+    if context.window is None:
+        return context.total > _PLAUSIBLE_TOKENS
+    return context.total + context.reserve > _PLAUSIBLE_SHARE * context.window
+
+
 def _harder(policy: Policy, window: int) -> Policy:
     """Everything that may go goes, down to what protects the newest results."""
     prune = replace(policy.prune, policy="always", minimum_tokens=0)
@@ -162,11 +182,23 @@ async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ..
         reader = call.dialect.reader(stream=True)
         reader.feed(_plain(answer, b"".join(held)))
         seen = reader.finish(complete=False)
-        if seen.outcome == "error" and not seen.has_content:
-            return tuple(held), call.dialect.refusal(200, seen.error_text.encode())
+        refusal = _meant(call, seen)
+        if refusal is not None or seen.outcome == "error":
+            return tuple(held), refusal
         if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
             break
     return tuple(held), None
+
+
+def _meant(call: Call, seen: Observation) -> Refusal | None:
+    """What an answer behind a 200 means that holds nothing of the model's: an error, or a window that was full."""
+    if seen.has_content:
+        return None
+    if seen.outcome == "error":
+        return call.dialect.refusal(_OK, seen.error_text.encode())
+    # Z.ai and newer Claude models say so; Xiaomi answers nothing at all, for want of room.
+    silent = seen.finish.lower() in _CUT and seen.usage.output_tokens == 0
+    return Refusal(kind="overflow") if seen.finish in _FULL or silent else None
 
 
 async def _send(call: Call) -> UpstreamResponse:

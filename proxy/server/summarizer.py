@@ -85,6 +85,7 @@ class Summarizer:
         self._on_spent = on_spent
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
         self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
+        self._hopeless: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, _Run] = {}
 
     def ready_for(self, received: Received, need: Need) -> Summarise | None:
@@ -104,6 +105,15 @@ class Summarizer:
         """Whether a summary of this very history is being written behind the client's back."""
         run = self._running.get(session)
         return run is not None and run.last in received.keys
+
+    def note_hopeless(self, session: str) -> None:
+        """System text and tools alone are over the limit: said once a conversation, since nothing helps."""
+        if session in self._hopeless:
+            return
+        self._hopeless[session] = None
+        while len(self._hopeless) > _MOST_READY:
+            self._hopeless.popitem(last=False)
+        log.warning("fixed_part_over_limit", session=session)
 
     def rests(self, session: str) -> bool:
         """Whether this conversation's last summary calls failed too recently."""

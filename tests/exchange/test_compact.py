@@ -9,7 +9,6 @@ from proxy.conversation.recall import Recall
 from proxy.exchange.compact import (
     Outlook,
     fresh_body,
-    hopeless,
     made_without_model,
     need_of,
     summarise_edit,
@@ -207,7 +206,3 @@ def test_the_record_without_a_model_is_a_fifth_of_the_span_and_the_same_every_ti
     assert 0 < count(text) <= max(200, need.before_tokens // 5)
     assert text == made_without_model(need, received, count)
     assert summarise_edit(need, received, text, finished=True, by_model=False, count=count)[0] is not None
-
-
-def test_system_text_over_the_limit_is_beyond_help():
-    assert hopeless(a_context(system=5000, window=4000), POLICY)
