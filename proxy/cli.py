@@ -157,6 +157,18 @@ def _demo(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def _add_replay_flags(parser: argparse.ArgumentParser) -> None:
+    from proxy.server.playback import add_flags  # noqa: PLC0415  as in _serve
+
+    add_flags(parser)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from proxy.server.playback import run  # noqa: PLC0415  as in _serve
+
+    return run(options)
+
+
 def _report(name: str, text: str) -> Command:
     """The row of a reporting command."""
 
@@ -237,6 +249,7 @@ COMMANDS: tuple[Command, ...] = (
     _report("accuracy", "show how far estimates were off, by model"),
     _report("savings", "show tokens and money saved, net of cache breaks and summaries"),
     _report("sessions", "list the conversations, newest first"),
+    ("replay", _replay, "tell what would have been saved on transcripts of your own, offline", _add_replay_flags),
     ("check", _check, "validate the configuration and print what is in force, secrets masked", _add_check_flags),
 )
 """The one table of commands: name, what runs, what it says in the help, its flags."""

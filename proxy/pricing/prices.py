@@ -67,6 +67,8 @@ NO_OVERRIDES: Final = PriceOverrides()
 
 _PROVIDERS: Final = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
 
+_STRANGER: Final = CacheHabit(write_ratio=1.25)
+"""A model that nobody knows: the dearest writing that is usual, so that no edit is taken for cheaper than it is."""
 _CLAUDE: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300)
 _OPENAI: Final = CacheHabit(read_ratio=0.1, ttl_s=600, step=128)
 _OPENAI_NEW: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=1800)
@@ -110,7 +112,7 @@ def price_for(model: str, *, upstream: str = "", overrides: PriceOverrides = NO_
 def habit_for(model: str, *, upstream: str = "", overrides: PriceOverrides = NO_OVERRIDES) -> CacheHabit:
     """How the cache behaves for a model: the price row's ratios where it has them, the family's figures for the rest."""
     name = plain_name(model)
-    habit = next((habit for clauses, habit in _HABITS if matches(clauses, name)), CacheHabit())
+    habit = next((habit for clauses, habit in _HABITS if matches(clauses, name)), _STRANGER)
     price = price_for(model, upstream=upstream)
     if price is not None and price.rates.input > 0:
         rates = price.rates

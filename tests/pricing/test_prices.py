@@ -89,8 +89,9 @@ def test_caches_behave_as_documented(model, read, write, ttl_s, min_prefix):
     assert (habit.ttl_s, habit.min_prefix) == (ttl_s, min_prefix)
 
 
-def test_a_stranger_is_taken_for_the_common_case():
-    assert habit_for("m-test") == CacheHabit(read_ratio=0.1, write_ratio=1.0, ttl_s=300, min_prefix=1024)
+def test_a_stranger_is_taken_for_the_dearest_that_is_usual():
+    """A stranger's writing may be charged: an edit that pays then pays with everyone."""
+    assert habit_for("m-test") == CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300, min_prefix=1024)
 
 
 def test_the_rows_are_those_of_the_installed_price_list():
