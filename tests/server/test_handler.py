@@ -298,7 +298,7 @@ async def test_r43_what_was_removed_shows_in_body_usage_and_row():
     """Also where the provider reports no cached tokens at all."""
     provider = a_provider()
     async with a_house(provider, prune=EAGER, compact=OFF) as house:
-        plain = await house.chat(SEEN, headers={"x-context-mode": "off"})
+        plain = await house.chat(SEEN, key="another", headers={"x-context-mode": "off"})
         pruned = await house.chat(SEEN)
         turns = await settled(house, 2)
 
