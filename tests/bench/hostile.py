@@ -21,8 +21,10 @@ PATHS = {
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent",
 }
 SPOKEN = dict(zip(SPEAKERS, ("openai_chat", "openai_responses", "anthropic_messages", "gemini"), strict=True))
-MOST_BYTES = 48 * 1024
+MOST_BYTES = 24 * 1024
 MESSAGES = 14
+SHIFTS = tuple(7919 * number for number in range(10))
+"""What is drawn is used at so many places: drawing takes hypothesis longer than anything that is tested here."""
 
 # What readers stumble over: types that are not expected, numbers that do not fit, text that is no text, depth.
 ODD: tuple[Any, ...] = (
@@ -152,32 +154,40 @@ headers = st.lists(
 
 
 @st.composite
-def bodies(draw) -> tuple[str, bytes]:
-    """A dialect and a request that may be anything by now."""
+def bodies(draw) -> tuple[str, list[bytes]]:
+    """A dialect and requests that may be anything by now: the same changes, each time at other places."""
     dialect, body = draw(st.sampled_from(requests()))
-    orders = draw(turns)
-    if orders:
-        value = json.loads(body)
-        for kind, place, other, odd in orders:
-            # A copy: the next change may be inside of it.
-            _turned(value, kind, place, other, deepcopy(odd))
-        body = json.dumps(value, **draw(styles)).encode("utf-8", "surrogatepass")
-    return dialect, mutated(body, draw(cuts))
+    orders, style, changes = draw(turns), draw(styles), draw(cuts)
+    made = []
+    for shift in SHIFTS:
+        changed = body
+        if orders:
+            value = json.loads(body)
+            for kind, place, other, odd in orders:
+                # A copy: the next change may be inside of it.
+                _turned(value, kind, place + shift, other + shift, deepcopy(odd))
+            changed = json.dumps(value, **style).encode("utf-8", "surrogatepass")
+        made.append(mutated(changed, changes, shift))
+    return dialect, made
 
 
 @st.composite
-def streams(draw) -> tuple[str, bool, list[bytes]]:
-    """A dialect, whether its reader expects a stream, and the pieces in which a mutated answer arrives."""
+def streams(draw) -> tuple[str, bool, list[list[bytes]]]:
+    """A dialect, whether its reader expects a stream, and the pieces in which mutated answers arrive."""
     dialect, stream, body = draw(st.sampled_from(answers()))
-    body = mutated(body, draw(cuts))
-    edges = [0, *sorted(place % (len(body) + 1) for place in draw(st.lists(places, max_size=6))), len(body)]
-    return dialect, stream ^ (draw(st.integers(0, 19)) == 0), [body[start:end] for start, end in pairwise(edges)]
+    changes, ends = draw(cuts), draw(st.lists(places, max_size=6))
+    made = []
+    for shift in SHIFTS:
+        changed = mutated(body, changes, shift)
+        edges = [0, *sorted((end + shift) % (len(changed) + 1) for end in ends), len(changed)]
+        made.append([changed[start:end] for start, end in pairwise(edges)])
+    return dialect, stream ^ (draw(st.integers(0, 19)) == 0), made
 
 
-def mutated(body: bytes, orders) -> bytes:
+def mutated(body: bytes, orders, shift: int = 0) -> bytes:
     """The bytes with these changes, each at a place of its own."""
     for kind, place, length, piece in orders:
-        at = place % (len(body) + 1)
+        at = (place + shift) % (len(body) + 1)
         match kind:
             case "insert":
                 body = body[:at] + piece + body[at:]

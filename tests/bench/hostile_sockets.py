@@ -102,7 +102,7 @@ def _drawn(law, inputs, number, figures):
 
 
 async def _called(port, upstream, drawn) -> str:
-    (name, body), (_, stream, pieces), words, choice, cuts = drawn
+    (name, (body, *_)), (_, stream, (pieces, *_)), words, choice, cuts = drawn
     upstream.came, upstream.pieces, upstream.stream = None, pieces, stream
     framed = choice < 8
     # Framing that lies is tried apart: there no byte can be expected to arrive.
