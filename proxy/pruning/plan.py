@@ -31,10 +31,12 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     pressed = under_pressure(situation, policy)
     if policy.policy == "pressure" and not pressed:
         return Decision(pressed=pressed)
+    results = standing_results(situation)
+    if not results:
+        return Decision(pressed=pressed)
     if policy.keep_share:
         # Read each message's names as it comes, so that a batch need not read the whole history at once.
         _read(situation.messages[-_NEW_MESSAGES:])
-    results = standing_results(situation)
     allowed = replaceable(results, situation, policy)
     old = old_enough(results, allowed, _protection(situation, policy), policy)
     if not old:

@@ -65,6 +65,8 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     start = max(since, first_open(messages, keys, situation.plan))
     edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
     found = pairs(messages[since:])
+    if not found:
+        return []
     answers = Counter([pair.call_message for pair in found])
     broken = {at for at, number in answers.items() if at < 0 or number != _calls(messages[at + since])}
     results = []

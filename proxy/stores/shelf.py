@@ -22,6 +22,10 @@ class Shelf(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._held)
 
+    def __contains__(self, key: K) -> bool:
+        """Whether there is a value, alive or not; does not count as use."""
+        return key in self._held
+
     @property
     def held_bytes(self) -> int:
         """Sum of the sizes that callers named."""

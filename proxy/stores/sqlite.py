@@ -86,7 +86,9 @@ class SqliteStore:
         """See Ledger."""
         self._writer.check()
         with self._told("reading"):
-            self._forget_replaced()
+            # A first call finds nothing here, so that there is nothing to be forgotten.
+            if any(key in self._front for key in keys):
+                self._forget_replaced()
             get, unwritten = self._front.get, self._unwritten
             found = {key: unwritten.get(key) or get(key) for key in keys}
             missing = [key for key, anchor in found.items() if anchor is None]

@@ -153,15 +153,15 @@ def update(state: Learned, sample: Sample) -> Learned:
     if not sample.anchored:
         first = (*state.recent_first, seen)[-_KEPT_FIRST:]
         state = msgspec.structs.replace(state, samples=count, recent_first=first)
-        return _with_first_fit(state) if _is_due(len(first), count) else state
+        return _with_first_fit(state) if _is_due(len(first), count, _KEPT_FIRST) else state
     recent = (*state.recent, seen)[-KEPT:]
     state = msgspec.structs.replace(state, samples=count, recent=recent)
-    return _with_fit(state) if _is_due(len(recent), count) else state
+    return _with_fit(state) if _is_due(len(recent), count, KEPT) else state
 
 
-def _is_due(kept: int, count: int) -> bool:
+def _is_due(kept: int, count: int, most: int) -> bool:
     """A fit takes up to two milliseconds: each time while there is little, later for every 8th and 32nd sample."""
-    return kept <= 16 or count % (8 if kept < KEPT else 32) == 0
+    return kept <= 16 or count % (8 if kept < most else 32) == 0
 
 
 def _is_plausible(sample: Sample) -> bool:
