@@ -30,7 +30,9 @@ from tests.journeys.replicas import toml_for
 PAUSE_S = 0.4
 """Between two events: a call takes five seconds, so that the client's own speed does not decide how many are open."""
 EVENTS = 12
-IDLE_S = 8
+KEEP_S = 60
+"""How long the provider keeps an idle connection: as load balancers do."""
+IDLE_S = KEEP_S + 3
 TURNS = 25
 GENTLE = 'policy = "always"\nprotect_tokens = 1000\nminimum_tokens = 500'
 
@@ -88,7 +90,9 @@ def _messages(tokens):
 
 
 def _provide(port):
-    config = uvicorn.Config(upstream, host="127.0.0.1", log_level="critical", access_log=False)
+    config = uvicorn.Config(
+        upstream, host="127.0.0.1", log_level="critical", access_log=False, timeout_keep_alive=KEEP_S
+    )
     server = uvicorn.Server(config)
 
     async def told():
@@ -282,6 +286,9 @@ async def soak(options):
         "sockets_end": seen[2],
         "threads_end": seen[3],
         "open_calls_end": calls,
+        "errors_logged": dict(
+            Counter(event["error_type"] for event in events if event.get("outcome") == "error").most_common()
+        ),
         "failed_open": sum(bool(event.get("failed_open")) or event["event"] == "failed_open" for event in events),
         "unexpected": sum(event["event"] == "call_failed" for event in events),
     }
