@@ -67,9 +67,11 @@ class Notes:
 class _Line:
     """The beginning of a body."""
 
-    head: bytes
+    head: memoryview
+    """Not a copy: whoever compares bytes with it compares memory."""
     ends: Sequence[int]
     value: object
+    size_bytes: int
     places: list[tuple[str, int, bytes]]
 
 
@@ -98,23 +100,23 @@ class Lines:
 
     def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object) -> None:
         """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending)."""
-        if not ends or ends[-1] < 1 << _LEAST_PLACE or ends[-1] > self._room:
+        if not ends or ends[-1] < 1 << _LEAST_PLACE or len(body) > self._room:
             return
-        head = body[: ends[-1]]
+        head = memoryview(body)[: ends[-1]]
         top = len(head).bit_length() - 1
         # Twice, since the end may be what the next body has otherwise.
-        line = _Line(head, ends, value, [_place(kind, at, head) for at in range(max(_LEAST_PLACE, top - 1), top + 1)])
+        line = _Line(head, ends, value, len(body), [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)])
         for place in line.places:
             for old in tuple(self._at.get(place, ())):
                 # This one goes on with it.
-                if head.startswith(old.head):
+                if body.startswith(old.head, 0, len(head)):
                     self._drop(old)
             there = self._at.setdefault(place, [])
             there.append(line)
             if len(there) > _MOST_AT_A_PLACE:
                 self._drop(there[0])
         self._lines[line] = None
-        self._held += len(head)
+        self._held += len(body)
         while self._held > self._room:
             self._drop(next(iter(self._lines)))
 
@@ -123,7 +125,7 @@ class Lines:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the beginnings that are held."""
+        """Bytes of the bodies that are held."""
         return self._held
 
     def _drop(self, line: _Line) -> None:
@@ -135,7 +137,7 @@ class Lines:
                     del self._at[place]
         if line in self._lines:
             del self._lines[line]
-            self._held -= len(line.head)
+            self._held -= line.size_bytes
 
 
 def _place(kind: str, place: int, body: bytes) -> tuple[str, int, bytes]:

@@ -118,3 +118,59 @@ async def test_interim_answer_leaves_at_once_and_a_chunk_may_look_like_a_head():
 
     assert transport.written[0] == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert transport.written[1].endswith(b"\r\n\r\nHTTP")
+
+
+def received(total, piece):
+    """What an application receives of a body that comes in pieces."""
+    messages = []
+
+    async def app(scope, receive, send):
+        while True:
+            messages.append(await receive())
+            if not messages[-1].get("more_body"):
+                break
+        await start(send)
+        await chunk(send, b"abcd", more=False)
+
+    async def play():
+        protocol, transport = connected(app)
+        sent = bytes(range(256)) * (total // 256)
+        head = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(sent)
+        protocol.data_received(head)
+        for at in range(0, len(sent), piece):
+            protocol.data_received(sent[at : at + piece])
+            if at % (4 * piece) == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        assert b"".join(message["body"] for message in messages) == sent
+        assert transport.written
+        return [len(message["body"]) for message in messages]
+
+    return play()
+
+
+async def test_a_large_body_wakes_the_application_once():
+    assert await received(512 * 1024, 10_000) == [512 * 1024]
+
+
+async def test_a_very_large_body_comes_in_large_pieces():
+    sizes = await received(3 * 1024 * 1024 + 512, 64 * 1024)
+
+    assert len(sizes) <= 4
+    assert min(sizes[:-1]) >= 1024 * 1024
+
+
+async def test_a_body_of_unknown_length_is_passed_on_as_it_comes():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(await receive())
+        seen.append(await receive())
+
+    protocol, _ = connected(app)
+    protocol.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
+    await asyncio.sleep(0.01)
+    assert [message["body"] for message in seen] == [b"hello"]
+    protocol.data_received(b"0\r\n\r\n")
+    await asyncio.sleep(0.01)
+    assert [message["more_body"] for message in seen] == [True, False]
