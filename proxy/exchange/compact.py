@@ -86,7 +86,8 @@ class Need:
     now: bool
     """False: it may be made in the background."""
     must_fit: bool
-    """Without it the request does not fit into the window: where the model fails, the deterministic record stands."""
+    """It is due because the window is full: where the model fails, the deterministic record stands. At a share of the
+    user's own choosing the history goes out as it is, and the provider has the word; if it refuses, the call is rescued."""
     summary_tokens: int = 4_000
     """How long the summary may be."""
     early: bool = False
@@ -142,7 +143,7 @@ def need_of(
         history_tokens=sum(tokens),
         fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), length),
         now=stage == "now",
-        must_fit=policy.trigger == "window" or context.overflows,
+        must_fit=policy.trigger == "window",
         summary_tokens=length,
         early=stage == "early",
         can_wait=received.conversation.max_output is None and _has_room(context),

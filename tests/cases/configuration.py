@@ -4,9 +4,6 @@ import json
 from typing import Any
 
 NEVER = 10**9
-ROOM = 1.4
-"""A case's window says where compaction begins. Its upstream takes the whole history, so the model's own window must be
-larger: over that one, a record made without a model would stand where no summary can be had."""
 
 
 def toml_for(case: dict[str, Any], upstream_url: str) -> str:
@@ -57,16 +54,13 @@ def _prune(wanted: dict[str, Any] | None) -> dict[str, Any]:
 
 def _compact(wanted: dict[str, Any]) -> dict[str, dict[str, Any]]:
     model: dict[str, Any] = {"max_output": 1}
-    writer: dict[str, Any] = {"max_output": 1}
     if wanted.get("window") is not None:
-        model["window"] = int(ROOM * wanted["window"])
-        writer["window"] = wanted["window"]
+        model["window"] = wanted["window"]
     return {
         'models."*"': model,
-        f'models."{wanted["summary_model"]}"': writer,
         "compact": {
             "trigger": "share",
-            "share": wanted["trigger"] / ROOM,
+            "share": wanted["trigger"],
             "background_share": 1.0,
             "model": wanted["summary_model"],
             "keep_recent_messages": wanted["keep_recent_messages"],
