@@ -1,5 +1,7 @@
 """Chat completions: the requests that ask for a summary."""
 
+import re
+
 from proxy.wire.body import dumps, object_spans, with_keys, without_keys
 
 _NOT_FOR_SUMMARIES = (
@@ -18,10 +20,15 @@ _NOT_FOR_SUMMARIES = (
 )
 
 
+_REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9])")
+"""OpenAI's reasoning models refuse `max_tokens`; everybody else may not know its successor (API reference, 2026-11)."""
+
+
 def fresh(model: str, system: str, text: str, max_tokens: int) -> bytes:
     """A request of its own."""
     messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
-    return dumps({"model": model, "messages": messages, "max_tokens": max_tokens})
+    limit = "max_completion_tokens" if _REASONS.search(model) else "max_tokens"
+    return dumps({"model": model, "messages": messages, limit: max_tokens})
 
 
 def continued(body: bytes, max_tokens: int) -> bytes:

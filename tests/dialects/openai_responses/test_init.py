@@ -95,7 +95,6 @@ def test_a_reasoning_item_goes_as_an_element_and_nothing_else_does():
     assert DIALECT.strip_reasoning(call) is call
 
 
-
 def test_usage_is_never_asked_for():
     view = DIALECT.view("/v1/responses", {}, b'{"input":"x","stream":true}', Recall())
 
