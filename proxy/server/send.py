@@ -138,7 +138,8 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     call.ready = prepared_again(shared, call, harder)
     if call.ready.need is not None and call.ready.need.now:
         await compacted(shared, call)
-    fits = call.ready.context.total < ready.context.total and not call.ready.context.overflows
+    # Our guess of the answer's length may stay unmet: the alternative is an error for certain.
+    fits = call.ready.context.total < min(ready.context.total, int(window * _SAFETY))
     if not fits or not call.ready.changed:
         log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
         call.policy, call.ready = policy, ready
