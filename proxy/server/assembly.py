@@ -3,9 +3,11 @@
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import structlog
 
+from proxy.errors import SettingsError
 from proxy.server.app import App, run
 from proxy.server.board import Board
 from proxy.server.control import control_plane, pages
@@ -18,6 +20,9 @@ from proxy.server.watch import Watch
 from proxy.settings.values import Settings
 from proxy.stores import open_resilient
 
+if TYPE_CHECKING:
+    from proxy.server.tracing import Tracing
+
 _HOUR_S = 3600.0
 
 log = structlog.get_logger("proxy")
@@ -29,6 +34,9 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     # Loaded before the first call instead of during it: 55 ms.
     counter(DEFAULT_ENCODING)("")
     watch = Watch()
+    tracing = _tracing(settings)
+    if tracing is not None:
+        watch.trace = tracing.take
     ttl_s = settings.store.ttl_hours * _HOUR_S
     ledger = open_resilient(settings.store.url, ttl_s=ttl_s, clock=time.time, on_change=watch.store_changed)
     watch.looks_at_store(lambda: ledger.healthy, lambda: ledger.failures)
@@ -47,9 +55,32 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
         await handler.aclose()
         await engine.aclose()
         await ledger.close()
+        if tracing is not None:
+            await tracing.aclose()
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    """The exporter of traces, where a collector is named; raises SettingsError without its extra."""
+    if not settings.log.otlp_endpoint:
+        return None
+    return _tracing_class().to(settings.log.otlp_endpoint, time.time)
+
+
+def _tracing_class() -> "type[Tracing]":
+    try:
+        from proxy.server.tracing import Tracing  # noqa: PLC0415  an optional extra, and 500 ms of imports
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "log.otlp_endpoint (or OTEL_EXPORTER_OTLP_ENDPOINT): spans need an extra that is not installed; "
+            "run `pip install 'pruning-proxy[otel]'`"
+        ) from error
+    return Tracing
 
 
 def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _host, _port: None) -> int:
     """Serve until a signal ends it; gives the exit code. `announce` is told the address once it listens."""
     configure(form=settings.log.format, level=settings.log.level)
+    if settings.log.otlp_endpoint:
+        # Said once, here, instead of by each worker.
+        _tracing_class()
     return run(settings, assemble=assembled, announce=announce)

@@ -19,6 +19,8 @@ class Watch:
     def __init__(self) -> None:
         self.feed = Feed()
         self.open_calls = 0
+        self.trace: Callable[[Turn], None] | None = None
+        """Gets each settled turn as well, where traces are exported."""
         self._healthy: Callable[[], bool] = lambda: True
         self._failures: Callable[[], int] = lambda: 0
         self.metrics = Metrics(
@@ -48,6 +50,11 @@ class Watch:
     def settled(self, turn: Turn) -> None:
         """A call has ended."""
         self.metrics.take(turn)
+        if self.trace is not None:
+            try:
+                self.trace(turn)
+            except Exception as error:  # noqa: BLE001  a foreign library: what it does must not keep a turn from the store
+                self.failed("trace", error)
         if self.feed.watched:
             self.feed.publish("call", {**fields_of(turn), "at": turn.at, "window": turn.window, "paid": turn.cost})
             for line in turn.decisions:

@@ -10,7 +10,7 @@ import msgspec
 from proxy.errors import SettingsError
 from proxy.settings.section import named_key
 from proxy.settings.sources import Where, dotted
-from proxy.settings.values import Server, Settings, Upstream
+from proxy.settings.values import Log, Server, Settings, Upstream
 
 STORE_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "redis+cluster", "memory")
 
@@ -28,6 +28,7 @@ def checked(settings: Settings, origins: Mapping[Where, str]) -> Settings:
     written = {where[1] for where in origins if where[0] == "upstreams"}
     return msgspec.structs.replace(
         settings,
+        log=_log(settings.log),
         upstreams={
             name: _upstream(name, upstream, settings.server, is_written=name in written)
             for name, upstream in settings.upstreams.items()
@@ -57,6 +58,13 @@ def _check_store(settings: Settings) -> None:
         )
 
 
+def _log(log: Log) -> Log:
+    if not log.otlp_endpoint:
+        return log
+    endpoint = base_url("log.otlp_endpoint", log.otlp_endpoint, keys_belong="in OTEL_EXPORTER_OTLP_HEADERS")
+    return msgspec.structs.replace(log, otlp_endpoint=endpoint)
+
+
 def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool) -> Upstream:
     setting = dotted(("upstreams", name))
     if not _NAME.fullmatch(name):
@@ -76,7 +84,7 @@ def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool
     )
 
 
-def base_url(setting: str, url: str) -> str:
+def base_url(setting: str, url: str, *, keys_belong: str = "in api_key") -> str:
     """What stands before `/v1…`; a version that was written with it goes, since clients bring it in their path."""
     wrong = SettingsError(
         f'{setting}: expected an address like "https://HOST/PATH" before /v1, got {url.partition("?")[0]!r}'
@@ -87,7 +95,7 @@ def base_url(setting: str, url: str) -> str:
     except ValueError as error:
         raise wrong from error
     if parts.username is not None or parts.password is not None:
-        raise SettingsError(f"{setting}: expected an address without credentials; keys belong in api_key")
+        raise SettingsError(f"{setting}: expected an address without credentials; keys belong {keys_belong}")
     if not has_address or parts.query or parts.fragment or re.search(r"[\s\\]|[^\x21-\x7e]", url):
         raise wrong
     return re.sub(r"/v1(beta)?$", "", url.rstrip("/"))

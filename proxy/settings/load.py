@@ -17,7 +17,16 @@ from proxy.errors import SettingsError
 from proxy.settings import checks
 from proxy.settings.kinds import WrongValue, convert, expectation
 from proxy.settings.section import Section, is_secret, masked, named_key, shown
-from proxy.settings.sources import NAMED_SECTIONS, Given, Where, dotted, from_environment, from_file, from_flags
+from proxy.settings.sources import (
+    NAMED_SECTIONS,
+    Given,
+    Where,
+    dotted,
+    from_environment,
+    from_file,
+    from_flags,
+    from_standards,
+)
 from proxy.settings.values import PRESETS, UPSTREAMS, ModelSettings, Settings, Upstream
 
 NO_FLAGS: Mapping[Where, Any] = {}
@@ -44,7 +53,7 @@ def load_with_origins(
 ) -> Loaded:
     """As `load`, and tells for each setting that somebody wrote, who."""
     environ = os.environ if environ is None else environ
-    written = from_file(config) if config else []
+    written = from_standards(environ) + (from_file(config) if config else [])
     command = from_flags(flags)
     names = [("upstreams", name) for name in UPSTREAMS] + [given.where for given in written + command]
     written += from_environment(environ, names) + command

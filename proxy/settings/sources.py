@@ -15,6 +15,8 @@ Where = tuple[str, ...]
 PREFIX = "PRUNING_PROXY__"
 NAMED_SECTIONS = ("upstreams", "models")
 """Sections whose tables have names that the user chooses."""
+STANDARDS: dict[str, Where] = {"OTEL_EXPORTER_OTLP_ENDPOINT": ("log", "otlp_endpoint")}
+"""Variables that are not ours, and the settings that they stand for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,18 @@ def from_environment(environ: Mapping[str, str], known: Iterable[Where]) -> list
             origin = f"environment variable {variable}"
             given.append(Given(where=where, value=environ[variable], origin=origin, is_text=True))
     return given
+
+
+def from_standards(environ: Mapping[str, str]) -> list[Given]:
+    """What variables of other standards say to every program; all of our own sources win over them.
+
+    Empty means unset (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+    """
+    return [
+        Given(where=where, value=environ[variable], origin=f"environment variable {variable}", is_text=True)
+        for variable, where in STANDARDS.items()
+        if environ.get(variable)
+    ]
 
 
 def _name(section: str, written: str, known: list[Where]) -> str:

@@ -45,12 +45,17 @@ class Server(Section, frozen=True, kw_only=True):
 
 
 class Log(Section, frozen=True, kw_only=True):
-    """What is written to standard error."""
+    """What is written to standard error, and what is sent to a collector."""
 
     format: Literal["json", "console"] = "json"
     """One JSON object a line, or lines for people."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severity that is written. Content and credentials are written at none."""
+    otlp_endpoint: str = ""
+    """OpenTelemetry collector, OTLP over HTTP, before `/v1/traces`: it gets a span per call; wants the extra `otel`.
+
+    Where nobody sets it, OTEL_EXPORTER_OTLP_ENDPOINT counts.
+    """
 
 
 class Store(Section, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.errors import SettingsError
 from proxy.settings.checks import base_url, checked
-from proxy.settings.values import UPSTREAMS, Prune, Server, Settings, Store, Upstream
+from proxy.settings.values import UPSTREAMS, Log, Prune, Server, Settings, Store, Upstream
 
 
 def refused(settings, written=()):
@@ -129,3 +129,19 @@ def test_workers_cannot_share_a_memory():
 
 def test_release_below_engage():
     assert "prune.release" in refused(Settings(prune=Prune(engage=0.5, release=0.5)))
+
+
+def test_the_collectors_address_stands_before_its_path():
+    settings = checked(Settings(log=Log(otlp_endpoint="http://collector:4318/")), {})
+
+    assert settings.log.otlp_endpoint == "http://collector:4318"
+
+
+def test_the_collectors_address_is_one_and_has_no_credentials():
+    assert refused(Settings(log=Log(otlp_endpoint="collector:4317"))).startswith(
+        "log.otlp_endpoint: expected an address"
+    )
+    with_password = refused(Settings(log=Log(otlp_endpoint="http://u:hush@collector:4318")))
+
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in with_password
+    assert "hush" not in with_password

@@ -80,6 +80,16 @@ class TestOrder:
         assert origins["arrive", "collapse"] == "profile bold"
         assert ("server", "host") not in origins
 
+    def test_the_standard_variable_for_the_collector_counts_where_no_setting_is_written(self, tmp_path):
+        standard = HOME | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://standard:4318"}
+        path = a_file(tmp_path, '[log]\notlp_endpoint = ""\n')
+        loaded = load_with_origins(environ=standard)
+
+        assert loaded.settings.log.otlp_endpoint == "http://standard:4318"
+        assert loaded.origins["log", "otlp_endpoint"] == "environment variable OTEL_EXPORTER_OTLP_ENDPOINT"
+        assert load(path, environ=standard).log.otlp_endpoint == ""
+        assert load(environ=HOME | {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}).log.otlp_endpoint == ""
+
 
 class TestNamedSections:
     def test_a_built_in_upstream_keeps_what_is_not_written(self):

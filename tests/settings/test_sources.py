@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.errors import SettingsError
-from proxy.settings.sources import dotted, from_environment, from_file, from_flags
+from proxy.settings.sources import dotted, from_environment, from_file, from_flags, from_standards
 
 
 def written(givens):
@@ -91,3 +91,13 @@ def test_flags_that_were_not_given_say_nothing():
 def test_names_with_dots_and_stars_are_quoted():
     assert dotted(("models", "gpt-4.1*", "window")) == 'models."gpt-4.1*".window'
     assert dotted(("upstreams", "my-gateway", "base_url")) == "upstreams.my-gateway.base_url"
+
+
+class TestStandards:
+    def test_variables_of_other_standards_stand_for_settings(self):
+        given = from_standards({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SERVICE_NAME": "x"})
+
+        assert written(given) == {("log", "otlp_endpoint"): "http://c:4318"}
+
+    def test_empty_means_unset(self):
+        assert from_standards({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) == []
