@@ -34,8 +34,8 @@ REQUESTS = 6
 """Of one talk: two loops of two steps each, and two plain turns."""
 
 TOOLS_PROMPT = {"hidden_tokens": 346}
-"""Anthropic's own prompt about tools. Without it these short talks cost under a quarter of what we estimate, and usage so
-low is not believed (`tokens.usage.is_possible`), so that nothing would be anchored."""
+"""Anthropic's own prompt about tools. Without it these short talks cost under a quarter of what we estimate, and usage
+so low is not believed (`tokens.usage.is_possible`), so that nothing would be anchored."""
 
 
 @pytest.fixture(scope="session")
