@@ -38,7 +38,8 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     if tracing is not None:
         watch.trace = tracing.take
     ttl_s = settings.store.ttl_hours * _HOUR_S
-    ledger = open_resilient(settings.store.url, ttl_s=ttl_s, clock=time.time, on_change=watch.store_changed)
+    store = settings.store
+    ledger = open_resilient(store.url, ttl_s=ttl_s, clock=time.time, key=store.key, on_change=watch.store_changed)
     watch.looks_at_store(lambda: ledger.healthy, lambda: ledger.failures)
     if ledger.note:
         log.warning("store_note", note=ledger.note)

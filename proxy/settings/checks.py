@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,9 @@ from proxy.settings.values import Log, Server, Settings, Upstream
 
 STORE_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "redis+cluster", "memory")
 
+_LEAST_KEY = 16
+"""Characters of a passphrase; a shorter one is guessed, however much a guess costs."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -21,6 +25,7 @@ def checked(settings: Settings, origins: Mapping[Where, str]) -> Settings:
     """The settings with normal base URLs; raises SettingsError where they contradict each other."""
     _check_keys(settings.server)
     _check_store(settings)
+    _check_store_key(settings.store.key)
     if settings.prune.release >= settings.prune.engage:
         raise SettingsError(
             f"prune.release: expected less than prune.engage ({settings.prune.engage}), got {settings.prune.release}"
@@ -63,6 +68,17 @@ def _log(log: Log) -> Log:
         return log
     endpoint = base_url("log.otlp_endpoint", log.otlp_endpoint, keys_belong="in OTEL_EXPORTER_OTLP_HEADERS")
     return msgspec.structs.replace(log, otlp_endpoint=endpoint)
+
+
+def _check_store_key(key: str) -> None:
+    if not key:
+        return
+    if len(key) < _LEAST_KEY:
+        raise SettingsError(f"store.key: expected at least {_LEAST_KEY} characters, got {len(key)}")
+    if find_spec("cryptography") is None:
+        raise SettingsError(
+            "store.key: expected the library `cryptography` beside it; pip install 'pruning-proxy[encryption]'"
+        )
 
 
 def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool) -> Upstream:

@@ -10,6 +10,9 @@ from msgspec import Meta
 Secret = Annotated[str, Meta(extra={"secret": True})]
 """A text that is never shown; the loader also takes `env:VAR` for it."""
 
+SecretUrl = Annotated[str, Meta(extra={"secret": True, "url": True})]
+"""A URL of which only the credentials are secret."""
+
 MASK = "****"
 
 _NAMED_KEY = re.compile(r"([A-Za-z0-9_.-]+)=(.*[^=].*)", re.DOTALL)
@@ -26,7 +29,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def is_secret(kind: Any) -> bool:
     """Whether a field of this type is a secret or a list of secrets."""
-    return bool(kind == Secret or kind == tuple[Secret, ...])
+    return bool(kind in (Secret, SecretUrl, tuple[Secret, ...]))
 
 
 def masked(section: Section) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def shown(kind: Any, value: Any) -> Any:
     """A value of that type as it may be shown: empty secrets stay empty, of a URL only the credentials go."""
     if not is_secret(kind) or not value:
         return value
-    if isinstance(value, str):
+    if kind == SecretUrl and isinstance(value, str):
         return _URL_PASSWORD.sub(_mask_credentials, value) if "://" in value else MASK
     if isinstance(value, list | tuple):
         return type(value)(f"{named_key(item)[0]}={MASK}" for item in map(str, value))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from proxy.settings.section import Secret, Section
+from proxy.settings.section import Secret, SecretUrl, Section
 
 Mode = Literal["off", "observe", "prune"]
 Profile = Literal["gentle", "bold"]
@@ -61,13 +61,15 @@ class Log(Section, frozen=True, kw_only=True):
 class Store(Section, frozen=True, kw_only=True):
     """Where conversations, plans and measurements are remembered."""
 
-    url: Secret = "sqlite:///~/.local/state/pruning-proxy/state.db"
+    url: SecretUrl = "sqlite:///~/.local/state/pruning-proxy/state.db"
     """`sqlite:///PATH`, `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…` or `memory://`.
 
     The default follows XDG_STATE_HOME; `load` expands `~`.
     """
     ttl_hours: Annotated[float, Meta(gt=0)] = 48.0
     """Hours after which a conversation that nobody continued is forgotten."""
+    key: Secret = ""
+    """Passphrase of at least 16 characters that seals what is stored of content; empty: stored as it is."""
 
 
 class Upstream(Section, frozen=True, kw_only=True):
@@ -247,6 +249,7 @@ PRESETS: dict[Profile, dict[str, dict[str, Any]]] = {
     "bold": {
         "arrive": {"collapse": True},
         "prune": {"protect_tokens": 1_000, "minimum_tokens": 100, "keep_share": 0.09},
+        "compact": {"early": True},
     },
 }
 """Profile → section → key → value: what a profile sets unless a key says otherwise. Those of `prune` are for policy

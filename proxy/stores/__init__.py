@@ -8,43 +8,55 @@ from proxy.errors import SettingsError
 from proxy.ledger.store import Ledger
 from proxy.stores.memory import MemoryStore
 from proxy.stores.resilient import Resilient
+from proxy.stores.sealed import Sealing, sealing_of
 from proxy.stores.sqlite import SqliteStore
 
 Clock = Callable[[], float]
-Opener = Callable[[str, float, Clock], Ledger]
+Opener = Callable[[str, float, Clock, Sealing], Ledger]
 
 
-def open_store(url: str, *, ttl_s: float, clock: Clock) -> Ledger:
+def open_store(url: str, *, ttl_s: float, clock: Clock, key: str = "") -> Ledger:
     """The store that `store.url` names. `clock` gives Unix seconds; values live for `ttl_s` seconds.
 
+    `key` is the passphrase of `store.key`; empty: nothing is sealed. Memory keeps nothing at rest, so nothing is there.
     SettingsError when the URL is not one of OPENERS' forms, StoreError when a well-named store cannot be opened. Redis
     connects at the first call. May block for some milliseconds (sqlite makes its file).
     """
+    return _open(url, ttl_s, clock, sealing_of(key))
+
+
+def _open(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
     scheme = url.partition("://")[0].lower()
     opener = OPENERS.get(scheme)
     if opener is None or "://" not in url:
         # The URL itself is not shown: it may hold a password.
         raise SettingsError(f"store.url: unknown scheme {scheme[:24]!r}; write one of {', '.join(OPENERS)} and ://…")
-    return opener(url, ttl_s, clock)
+    return opener(url, ttl_s, clock, sealing)
 
 
 def open_resilient(
-    url: str, *, ttl_s: float, clock: Clock, on_change: Callable[[bool, str], None] = lambda _healthy, _reason: None
+    url: str,
+    *,
+    ttl_s: float,
+    clock: Clock,
+    key: str = "",
+    on_change: Callable[[bool, str], None] = lambda _healthy, _reason: None,
 ) -> Resilient:
     """The same store, sheltered: its calls never fail. For the server; SettingsError for a wrong URL, as above.
 
     `on_change(healthy, reason)` is called once per change, on the event loop (or here, when it cannot be opened now).
     """
-    return Resilient(lambda: open_store(url, ttl_s=ttl_s, clock=clock), ttl_s=ttl_s, clock=clock, on_change=on_change)
+    sealing = sealing_of(key)
+    return Resilient(lambda: _open(url, ttl_s, clock, sealing), ttl_s=ttl_s, clock=clock, on_change=on_change)
 
 
-def _memory(url: str, ttl_s: float, clock: Clock) -> Ledger:
+def _memory(url: str, ttl_s: float, clock: Clock, _sealing: Sealing) -> Ledger:
     if urlsplit(url).path.strip("/") or urlsplit(url).netloc:
         raise SettingsError("store.url: memory:// takes nothing behind it")
     return MemoryStore(ttl_s=ttl_s, clock=clock)
 
 
-def _sqlite(url: str, ttl_s: float, clock: Clock) -> Ledger:
+def _sqlite(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc or parts.query or path in ("", "/") or path.endswith("/"):
@@ -53,15 +65,15 @@ def _sqlite(url: str, ttl_s: float, clock: Clock) -> Ledger:
         )
     if path.startswith("/~/"):
         path = path[1:]
-    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock)
+    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock, sealing=sealing)
 
 
-def _redis(url: str, ttl_s: float, clock: Clock) -> Ledger:
+def _redis(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
     # Imported here: redis-py takes a tenth of a second and 10 MB, which only those who use it should pay.
     from proxy.stores.redis import RedisStore  # noqa: PLC0415
     from proxy.stores.redis_url import read_redis_url  # noqa: PLC0415
 
-    return RedisStore(read_redis_url(url), ttl_s=ttl_s, clock=clock)
+    return RedisStore(read_redis_url(url), ttl_s=ttl_s, clock=clock, sealing=sealing)
 
 
 OPENERS: dict[str, Opener] = {

@@ -9,9 +9,9 @@ upgrade and each sees only its own:
     pp1:l:<name>       a learned value
 
 The server's clock ends a key's life, so replicas whose clocks differ agree. Only a session's rows carry the Unix time of
-their end in front, by the writer's clock, since they live in one key. The
-number of anchors follows from calls within the ttl (about 500 bytes each); where that is too much, let the server
-evict (`maxmemory-policy volatile-lru`): a lost anchor costs an estimate, not a call.
+their end in front, by the writer's clock, since they live in one key. The number of anchors follows from calls within
+the ttl (about 500 bytes each); where that is too much, let the server evict (`maxmemory-policy volatile-lru`): a lost
+anchor costs an estimate, not a call.
 """
 
 import asyncio
@@ -31,9 +31,10 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.errors import StoreError
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
-from proxy.stores.codec import pack, pack_plan, unpack_anchor, unpack_plan, unpack_turn
+from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, plan_bytes
 from proxy.stores.redis_url import RedisTarget
+from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
 from proxy.stores.turnlog import key_of, summarise
 
@@ -64,8 +65,9 @@ class RedisStore:
         clock: Callable[[], float],
         most_rows: int = 2000,
         most_sessions: int = 5000,
+        sealing: Sealing = PLAIN,
     ) -> None:
-        self._target = target
+        self._target, self._sealing = target, sealing
         self._ttl_s = ttl_s
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._clock = clock
@@ -91,7 +93,7 @@ class RedisStore:
                 values = await self._client.mget_nonatomic(names)
             else:
                 values = await self._client.mget(names)
-        return [None if value is None else unpack_anchor(value) for value in values]
+        return [self._sealing.unpack_anchor(key, value) for key, value in zip(keys, values, strict=True)]
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; the empty id is the empty plan."""
@@ -104,8 +106,8 @@ class RedisStore:
             packed = await self._client.get(_PLAN + plan_id)
         if packed is None:
             return None
-        large = len(packed) > _OFF_LOOP_BYTES
-        plan = await asyncio.to_thread(unpack_plan, packed) if large else unpack_plan(packed)
+        large, read = len(packed) > _OFF_LOOP_BYTES, self._sealing.unpack_plan
+        plan = await asyncio.to_thread(read, plan_id, packed) if large else read(plan_id, packed)
         if plan is not None:
             self._plans.put(plan_id, plan, plan_bytes(plan))
         return plan
@@ -114,11 +116,12 @@ class RedisStore:
         """See Ledger: one round trip."""
         pipeline = self._client.pipeline(transaction=False)
         if anchor.plan_id:
-            size_bytes = plan_bytes(plan)
-            packed = await asyncio.to_thread(pack_plan, plan) if size_bytes > _OFF_LOOP_BYTES else pack_plan(plan)
-            pipeline.set(_PLAN + anchor.plan_id, packed, px=self._ttl_ms)
-            self._plans.put(anchor.plan_id, plan, size_bytes)
-        pipeline.set(_ANCHOR + anchor.key, pack(anchor), px=self._ttl_ms)
+            size_bytes, write, plan_id = plan_bytes(plan), self._sealing.pack_plan, anchor.plan_id
+            large = size_bytes > _OFF_LOOP_BYTES
+            packed = await asyncio.to_thread(write, plan_id, plan) if large else write(plan_id, plan)
+            pipeline.set(_PLAN + plan_id, packed, px=self._ttl_ms)
+            self._plans.put(plan_id, plan, size_bytes)
+        pipeline.set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor), px=self._ttl_ms)
         async with self._asking("decide"):
             await pipeline.execute()
 
@@ -127,7 +130,7 @@ class RedisStore:
         pipeline = self._client.pipeline(transaction=False)
         self._put_row(pipeline, turn)
         if anchor is not None:
-            pipeline.set(_ANCHOR + anchor.key, pack(anchor), px=self._ttl_ms)
+            pipeline.set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor), px=self._ttl_ms)
             if anchor.plan_id:
                 pipeline.pexpire(_PLAN + anchor.plan_id, self._ttl_ms)
                 self._plans.renew(anchor.plan_id)
@@ -179,13 +182,12 @@ class RedisStore:
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
         async with self._asking("learned"):
-            value: bytes | None = await self._client.get(_LEARNED + name.encode())
-        return value
+            return self._sealing.unpack_learned(name, await self._client.get(_LEARNED + name.encode()))
 
     async def learn(self, name: str, value: bytes) -> None:
         """See Ledger."""
         async with self._asking("learn"):
-            await self._client.set(_LEARNED + name.encode(), value, px=self._ttl_ms)
+            await self._client.set(_LEARNED + name.encode(), self._sealing.pack_learned(name, value), px=self._ttl_ms)
 
     async def close(self) -> None:
         """Let the connections go; nothing is pending."""

@@ -22,8 +22,9 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.errors import StoreError
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
-from proxy.stores.codec import pack, unpack_anchor, unpack_plan, unpack_turn
+from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, anchor_bytes, plan_bytes
+from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
 from proxy.stores.sqlite_file import Opening, as_store_error, connect, is_damage, open_file
 from proxy.stores.sqlite_writer import Rows, Writer
@@ -49,9 +50,11 @@ class SqliteStore:
         clock: Callable[[], float],
         room_bytes: int = 512 * MIB,
         patience_s: float = 1.0,
+        sealing: Sealing = PLAIN,
     ) -> None:
         self.opening: Opening = open_file(path, clock())
         self._path = path
+        self._sealing = sealing
         self._clock = clock
         self._patience_s = patience_s
         self._id = secrets.randbits(62)
@@ -71,6 +74,7 @@ class SqliteStore:
                 clock=clock,
                 room_bytes=room_bytes,
                 writer_id=self._id,
+                sealing=sealing,
                 on_written=self._written,
             )
         except sqlite3.Error as error:
@@ -109,22 +113,22 @@ class SqliteStore:
         if row is None or row[0] <= self._clock():
             return None
         expires, packed = row
-        large = len(packed) > _INFLATE_OFF_LOOP_BYTES
-        plan = await asyncio.to_thread(unpack_plan, packed) if large else unpack_plan(packed)
+        large, read = len(packed) > _INFLATE_OFF_LOOP_BYTES, self._sealing.unpack_plan
+        plan = await asyncio.to_thread(read, plan_id, packed) if large else read(plan_id, packed)
         if plan is not None:
             self._plans.put(plan_id, plan, plan_bytes(plan), expires)
         return plan
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """See Ledger: committed when this returns; StoreError when that takes longer than `patience_s`."""
-        await self._commit(Rows(anchor=(anchor, pack(anchor)), plan=plan))
+        await self._commit(Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), plan=plan))
         self._front.put(anchor.key, anchor, anchor_bytes(anchor))
         if anchor.plan_id and not self._plans.renew(anchor.plan_id):
             self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
 
     async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
-        packed = None if anchor is None else (anchor, pack(anchor))
+        packed = None if anchor is None else (anchor, self._sealing.pack_anchor(anchor))
         rows = Rows(anchor=packed, turn=(turn, pack(turn)))
         if anchor is None:
             self._writer.behind(rows)
@@ -154,11 +158,11 @@ class SqliteStore:
         self._writer.check()
         with self._told("reading"):
             row = self._reader.execute("SELECT expires, value FROM learned WHERE name = ?", (name,)).fetchone()
-        return row[1] if row is not None and row[0] > self._clock() else None
+        return self._sealing.unpack_learned(name, row[1]) if row is not None and row[0] > self._clock() else None
 
     async def learn(self, name: str, value: bytes) -> None:
         """See Ledger."""
-        await self._commit(Rows(learned=(name, value)))
+        await self._commit(Rows(learned=(name, self._sealing.pack_learned(name, value))))
 
     async def close(self) -> None:
         """See Ledger; StoreError when the last rows could not be written."""
@@ -242,7 +246,7 @@ class SqliteStore:
         rows = self._reader.execute(statement, keys).fetchall()
         now, found = self._clock(), {}
         for key, expires, packed in rows:
-            anchor = unpack_anchor(packed) if expires > now else None
+            anchor = self._sealing.unpack_anchor(key, packed) if expires > now else None
             if anchor is not None:
                 found[key] = anchor
                 self._front.put(key, anchor, anchor_bytes(anchor), expires)

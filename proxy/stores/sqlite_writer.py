@@ -17,7 +17,7 @@ from pathlib import Path
 from proxy.conversation.edit import Plan
 from proxy.errors import StoreError
 from proxy.ledger.records import Anchor, Turn
-from proxy.stores.codec import pack_plan
+from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.sqlite_file import as_store_error, connect, is_damage, move_aside
 
 BEHIND_S = 0.05
@@ -64,6 +64,7 @@ class Writer:
         room_bytes: int,
         writer_id: int,
         on_written: Callable[[Anchor], None],
+        sealing: Sealing = PLAIN,
     ) -> None:
         self._path = path
         self._inode = inode
@@ -72,6 +73,7 @@ class Writer:
         self._room_bytes = room_bytes
         self._id = writer_id
         self._on_written = on_written
+        self._sealing = sealing
         self._connection = connect(path, _BUSY_S)
         self._lock = threading.Lock()
         self._waiting: list[tuple[Rows, Done | None]] = []
@@ -183,9 +185,13 @@ class Writer:
         )
         if not anchor.plan_id:
             return
-        known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, anchor.plan_id)).rowcount
-        if not known and plan is not None:
-            execute("INSERT INTO plans VALUES (?, ?, ?)", (anchor.plan_id, expires, pack_plan(plan)))
+        # With a key, a plan of that id may lie here that this key does not open, or that was written without one.
+        if plan is None or not self._sealing.seals:
+            known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, anchor.plan_id)).rowcount
+            if known or plan is None:
+                return
+        values = (anchor.plan_id, expires, self._sealing.pack_plan(anchor.plan_id, plan))
+        execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
 
     def _put_turn(self, turn: Turn, packed: bytes) -> None:
         self._connection.execute(

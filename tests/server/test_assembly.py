@@ -55,6 +55,23 @@ async def test_anchors_survive_a_restart_in_the_default_store(tmp_path):
     assert len({answer.headers["x-context-session"] for answer in answers}) == 1
 
 
+@pytest.mark.parametrize(("first", "then", "basis"), [("a", "a", "anchored"), ("a", "b", "estimated")])
+async def test_what_is_sealed_is_known_again_only_with_its_key(tmp_path, first, then, basis):
+    answers = []
+    async with serving(a_provider()) as url:
+        for letter, history in (
+            (first, [user("hello")]),
+            (then, [user("hello"), said("You said: hello"), user("again")]),
+        ):
+            store = Store(url=f"sqlite://{tmp_path}/state.db", key=letter * 16)
+            settings = Settings(upstreams={"openai": Upstream(base_url=url)}, store=store)
+            async with assembled(settings) as app, serving(app) as base:
+                answers.append(await ask(base, history))
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[1].headers["x-context-basis"] == basis
+
+
 async def test_a_wrong_store_url_ends_the_start():
     with pytest.raises(SettingsError, match="store"):
         async with assembled(settings_for("http://127.0.0.1:9", "carrier-pigeon://loft")):

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,19 @@ def test_the_collectors_address_is_one_and_has_no_credentials():
 
     assert "OTEL_EXPORTER_OTLP_HEADERS" in with_password
     assert "hush" not in with_password
+
+
+def test_a_store_key_is_long_enough():
+    text = refused(Settings(store=Store(key="fifteen letters")))
+
+    assert text == "store.key: expected at least 16 characters, got 15"
+    assert checked(Settings(store=Store(key="sixteen letters!")), {}).store.key == "sixteen letters!"
+
+
+def test_a_store_key_wants_its_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+
+    text = refused(Settings(store=Store(key="sixteen letters!")))
+    assert text.startswith("store.key: ")
+    assert text.endswith("pip install 'pruning-proxy[encryption]'")
+    assert checked(Settings(), {}).store.key == ""

@@ -28,6 +28,12 @@ def test_of_a_store_url_only_the_credentials_go(url, expected):
     assert "pa:ss" not in repr(Store(url=url))
 
 
+@pytest.mark.parametrize("key", ["correct horse battery", "correct://horse battery"])
+def test_a_store_key_is_masked_whatever_it_looks_like(key):
+    assert masked(Store(key=key))["key"] == "****"
+    assert "horse" not in repr(Store(key=key))
+
+
 def test_what_is_no_text_is_masked_too():
     """A secret that was written as a number must not be quoted by the error that refuses it."""
     assert shown(Secret, 12345) == "****"
