@@ -18,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import httpx
-import structlog
+from structlog.testing import capture_logs
 
 from proxy.compaction.prompt import INSTRUCTION
 from proxy.demo.play import error_text
@@ -191,8 +192,10 @@ class Bench:
         self.waits = 0
 
     async def run(self) -> list[Result]:
-        structlog.configure(processors=[self._note], cache_logger_on_first_use=False)
-        self._count_waits()
+        with capture_logs() as self.events, self._counting_waits():
+            return await self._run()
+
+    async def _run(self) -> list[Result]:
         results = []
         with tempfile.TemporaryDirectory(prefix="pruning-proxy-bench-") as folder:
             for number, session in enumerate(self.sessions):
@@ -215,11 +218,8 @@ class Bench:
                 print(f"  {session.name}: {result.turns} turns, {result.seconds:.1f} s", file=sys.stderr, flush=True)
         return results
 
-    def _note(self, _logger, _name, event: dict) -> str:
-        self.events.append(event)
-        raise structlog.DropEvent
-
-    def _count_waits(self) -> None:
+    @contextmanager
+    def _counting_waits(self) -> Iterator[None]:
         bench, now = self, Summarizer.now
 
         async def counted(summarizer, *arguments, **named):
@@ -231,6 +231,10 @@ class Bench:
                 bench.waits += time.perf_counter() - began > _AT_ONCE_S
 
         Summarizer.now = counted
+        try:
+            yield
+        finally:
+            Summarizer.now = now
 
     def _settings(self, store: str, url: str):
         flags = {
