@@ -4,6 +4,7 @@ One check before routing, for every path but the health page; what nobody claims
 """
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -211,6 +212,8 @@ async def _serve(
     lifeline: int | None,
 ) -> int:
     async with assemble(settings) as app:
+        # Modules, tables and vocabularies live as long as the process: no collection need look at them again.
+        gc.freeze()
         config = uvicorn.Config(
             app,
             http=Protocol,
