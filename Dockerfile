@@ -3,7 +3,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY proxy proxy
-RUN python -m venv /opt/pruning-proxy && /opt/pruning-proxy/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/pruning-proxy && /opt/pruning-proxy/bin/pip install --no-cache-dir '.[otel,encryption]'
 
 FROM python:3.11-slim
 COPY --from=build /opt/pruning-proxy /opt/pruning-proxy
