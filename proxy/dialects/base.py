@@ -104,6 +104,10 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """missing (it must come back) | altered (changed, foreign, or bound to another prefix) | unwanted (not allowed)"""
     window: int | None = None
     """The context window that the text names."""
+    counted: int | None = None
+    """Input tokens of the refused request, as the provider counted them."""
+    over: int | None = None
+    """By how many tokens it is too long, where the text says only that."""
 
 
 class Dialect(Protocol):

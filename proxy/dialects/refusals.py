@@ -52,6 +52,7 @@ _OVERFLOW = _any_of(
     r"too large for model with \d+",
     r"too_many_(prompt_)?tokens",
     r"too many tokens: size limit",
+    r"prompt exceeds max length",
     r"total length of all messages is too long",
     r"current length is \d+ while limit is",
     r"must be <= \d+.*max_new_tokens|max_new_tokens.*must be",
@@ -69,6 +70,23 @@ _WINDOW = re.compile(
     r"\s*(\d{3,8})",
     re.IGNORECASE,
 )
+# The input alone, without what was wanted of the answer; the first group that matched is the number.
+_COUNTED = _any_of(
+    r"messages resulted in (\d+) tokens",
+    r"prompt is too long: (\d+)",
+    r"exceed context limit: (\d+) \+",
+    r"input token count \((\d+)\)",
+    r"\((\d+) (?:of text input|in the messages)",
+    r"request contains (\d+) tokens",
+    r"prompt contains (?:at least )?(\d+)(?: input)? tokens",
+    r"current length is (\d+)",
+    r"the input \((\d+) tokens\)",
+    r"decoder prompt \(length (\d+)\)",
+    r"\"n_prompt_tokens\":(\d+)",
+    r"prompt token count of (\d+)",
+    r"token limit: \d+ \(requested: (\d+)\)",
+)
+_OVER = _any_of(r"exceeded(?: max context length)? by (\d+) tokens")
 _USAGE_OPTION = re.compile(r"stream_options|include_usage", re.IGNORECASE)
 # A provider's word about earlier reasoning → what is wrong with it. The first that matches counts.
 _REASONING = {
@@ -114,8 +132,14 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
         return Refusal(kind="usage_option")
     if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not _OVERFLOW.search(text):
         return None
-    named = _WINDOW.search(text)
-    return Refusal(kind="overflow", window=int(named[1]) if named else None)
+    return Refusal(
+        kind="overflow", window=_number(_WINDOW, text), counted=_number(_COUNTED, text), over=_number(_OVER, text)
+    )
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return int(next(group for group in found.groups() if group)) if found else None
 
 
 def _text_of(body: bytes) -> str:

@@ -34,6 +34,8 @@ _CUT = frozenset({"length", "max_tokens"})
 _PLAUSIBLE_SHARE = 0.5
 """Of a known window: below that, a refusal that names no number is taken for something else (an empty 400 may be)."""
 _PLAUSIBLE_TOKENS = 1_000
+_LEAST_RATIO = 0.5
+"""Of our count to the provider's: beyond that, the number in the text is not what we take it for."""
 _MOST_ERROR_BYTES = 1024 * 1024
 _MOST_PEEKED_CHUNKS = 16
 _PEEK_SHARE = 0.7
@@ -129,17 +131,20 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
     if refusal.window is None and not _is_plausible(call):
         return None
-    window = refusal.window or int(ready.context.total * _SAFETY)
+    window = refusal.window or _guessed(refusal, ready.context.total)
     await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
         return None
-    harder = _harder(policy, int(window * _SAFETY))
+    # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.
+    low = min(1.0, ready.context.total / refusal.counted) if refusal.counted else 1.0
+    aim = int(window * _SAFETY * max(low, _LEAST_RATIO))
+    harder = _harder(policy, aim)
     call.policy = harder
     call.ready = prepared_again(shared, call, harder)
     if call.ready.need is not None and call.ready.need.now:
         await compacted(shared, call)
     # Our guess of the answer's length may stay unmet: the alternative is an error for certain.
-    fits = call.ready.context.total < min(ready.context.total, int(window * _SAFETY))
+    fits = call.ready.context.total < min(ready.context.total, aim)
     if not fits or not call.ready.changed:
         log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
         call.policy, call.ready = policy, ready
@@ -152,6 +157,11 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
         call.policy, call.ready = policy, ready
         return None
     return answer, ()
+
+
+def _guessed(refusal: Refusal, total: int) -> int:
+    """A window that the refusal does not name: what is known is that the request was too long, or by how much."""
+    return total - refusal.over if refusal.over and refusal.over < total else int(total * _SAFETY)
 
 
 def _is_plausible(call: Call) -> bool:

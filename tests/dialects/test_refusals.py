@@ -177,3 +177,41 @@ def test_a_number_that_is_not_the_window_is_not_learned(said):
 
 def test_a_huge_error_is_read_only_at_its_beginning():
     assert refusal_of(400, b"x" * 1_000_000 + b"prompt is too long") is None
+
+
+COUNTED = [
+    ("This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens.", 204308),
+    ("prompt is too long: 3333404 tokens > 200000 maximum", 3333404),
+    ("input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000", 199759),
+    ("The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).", 1250074),
+    (
+        "maximum context length is 200000 tokens. However, you requested about 2500021 tokens (2500020 of text input).",
+        2500020,
+    ),
+    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 537812),
+    (
+        "maximum context length is 262144 tokens. However, you requested 128000 output tokens and your prompt contains at "
+        "least 134145 input tokens, for a total of at least 262145 tokens.",
+        134145,
+    ),
+    ("Your request exceeded model token limit: 131072 (requested: 140000)", 140000),
+    ("Input is too long for requested model.", None),
+]
+
+
+@pytest.mark.parametrize(("text", "counted"), COUNTED)
+def test_an_overflow_tells_how_the_provider_counts(text, counted):
+    refusal = refusal_of(400, json.dumps({"error": {"message": text}}).encode())
+
+    assert refusal is not None
+    assert refusal.counted == counted
+
+
+def test_an_overflow_may_tell_only_by_how_much():
+    refusal = refusal_of(
+        400,
+        json.dumps({"error": {"message": "prompt too long; exceeded max context length by 1119046 tokens"}}).encode(),
+    )
+
+    assert refusal is not None
+    assert (refusal.window, refusal.over) == (None, 1119046)
