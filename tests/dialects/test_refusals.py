@@ -190,8 +190,7 @@ COUNTED = [
     ),
     ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 537812),
     (
-        "maximum context length is 262144 tokens. However, you requested 128000 output tokens and your prompt contains at "
-        "least 134145 input tokens, for a total of at least 262145 tokens.",
+        "This model's maximum context length is 262144 tokens, and your prompt contains at least 134145 input tokens.",
         134145,
     ),
     ("Your request exceeded model token limit: 131072 (requested: 140000)", 140000),
