@@ -247,6 +247,10 @@ WORST = {
 """About five megabytes each; the first two are as long as a known report of a tokenizer that never came back."""
 
 
+# A tracer of lines (coverage) is on the code's back too: then only the order of magnitude can be told.
+LIMIT_S = 1.0 if sys.gettrace() is None else 3.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("kind", WORST)
@@ -257,7 +261,7 @@ def test_the_worst_five_megabytes_take_less_than_a_second(name, kind):
     start = time.process_time()
 
     assert count(text) > 0
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < LIMIT_S
     assert count.failures == 0
 
 
