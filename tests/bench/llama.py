@@ -161,10 +161,10 @@ async def measured(options: argparse.Namespace) -> dict:
 def summary_of(rows: list[dict]) -> str:
     failed = [row["turn"] for row in rows if row["status"] != httpx.codes.OK]
     errors = [abs(row["error"]) for row in rows[2:] if row.get("basis") == "anchored"]
-    estimates = f", anchored error from turn 3: median {statistics.median(errors):.2f} %, worst {max(errors):.2f} %"
-    return f"{len(failed)} of {len(rows)} turns failed{f' (from {failed[0]})' if failed else ''}" + (
-        estimates if errors else ""
-    )
+    found = f"{len(failed)} of {len(rows)} turns failed{f' (from turn {failed[0]})' if failed else ''}"
+    if errors:
+        found += f", anchored error from turn 3: median {statistics.median(errors):.2f} %, worst {max(errors):.2f} %"
+    return found
 
 
 def main() -> int:
