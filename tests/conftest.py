@@ -1,9 +1,17 @@
 """What all tests share."""
 
 import pytest
+import structlog
 
 
 @pytest.fixture(scope="session")
 def anyio_backend():
     """Async tests (`pytestmark = pytest.mark.anyio`) run on asyncio, the only loop that the proxy runs on."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def log_as_before():
+    """A test may configure the log; the next one finds it as it was."""
+    yield
+    structlog.reset_defaults()

@@ -105,7 +105,9 @@ class Lines:
         head = memoryview(body)[: ends[-1]]
         top = len(head).bit_length() - 1
         # Twice, since the end may be what the next body has otherwise.
-        line = _Line(head, ends, value, len(body), [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)])
+        line = _Line(
+            head, ends, value, len(body), [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)]
+        )
         for place in line.places:
             for old in tuple(self._at.get(place, ())):
                 # This one goes on with it.

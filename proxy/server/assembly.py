@@ -80,7 +80,7 @@ def _tracing_class() -> "type[Tracing]":
 
 def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _host, _port: None) -> int:
     """Serve until a signal ends it; gives the exit code. `announce` is told the address once it listens."""
-    configure(form=settings.log.format, level=settings.log.level)
+    configure(form=settings.log.format, level=settings.log.level, for_good=True)
     if settings.log.otlp_endpoint:
         # Said once, here, instead of by each worker.
         _tracing_class()

@@ -34,7 +34,12 @@ SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
             calling(reasoning_content="why"),
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
         ),
-        (Rules(reasoning_back="groq"), calling(reasoning_content="why"), calling(), "'reasoning_content' is unsupported"),
+        (
+            Rules(reasoning_back="groq"),
+            calling(reasoning_content="why"),
+            calling(),
+            "'reasoning_content' is unsupported",
+        ),
         (Rules(signatures_back=True), calling(), calling(call=SIGNED), "missing a thought_signature"),
     ],
 )
