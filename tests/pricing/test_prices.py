@@ -95,7 +95,7 @@ def test_a_stranger_is_taken_for_the_dearest_that_is_usual():
 
 
 def test_the_rows_are_those_of_the_installed_price_list():
-    """The frozen rows follow genai-prices: regenerate them with scripts/model_rows.py when this fails."""
+    """The frozen rows follow genai-prices: regenerate them with tests/bench/model_rows.py when this fails."""
     from genai_prices import Usage, calc_price
 
     for model in ("claude-sonnet-4-5", "gpt-5", "gpt-4o", "gemini-2.5-flash"):
