@@ -1,4 +1,3 @@
-# noqa: INP001 - a script, no package
 """Write the rows of `proxy/tokens/window_rows.py` and `proxy/pricing/price_rows.py` from the installed genai-prices.
 
 Run: `python tests/bench/model_rows.py` after an update of genai-prices, then the tests. Rows are frozen into the package
