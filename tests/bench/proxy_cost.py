@@ -8,13 +8,15 @@ Needs nginx; redis-server and a second core only for the measurements that name 
 """
 
 import argparse
+import asyncio
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from tests.bench.cost.targets import Target, free_port, nginx, proxy, upstream
 
 NOTHING_GOES = "[prune]\nprotect_tokens = 1000000\n"
 """So that a chat has exactly the edits that its turns were made to get."""
+
+_LONGEST_S = 300.0
 
 NAMES = ("calls", "formats", "bodies", "chat", "streams", "stores", "workers")
 
@@ -63,28 +67,38 @@ def _merged(rows: Rows, more: Rows) -> None:
         rows.setdefault(name, {}).update(figures)
 
 
+async def _told(what: str, measured: Awaitable[Rows]) -> Rows:
+    """Say what is being measured; TimeoutError when it hangs."""
+    print(f"{what} …", file=sys.stderr, flush=True)
+    async with asyncio.timeout(_LONGEST_S):
+        return await measured
+
+
 async def measure(targets: list[Target], scale: Scale, only: set[str]) -> Rows:
     """Everything that goes to the same three targets."""
     rows: Rows = {target.name: {} for target in targets}
     for target in targets[1:]:
         rows[target.name] |= {"start to first answer, s": target.started_s, "idle, MB": target.memory_mb()}
     if "calls" in only:
-        _merged(rows, await measures.first_byte(targets, scale.singles))
-        _merged(rows, await measures.rate(targets, seconds=scale.seconds, rounds=scale.rounds))
+        _merged(rows, await _told("first byte", measures.first_byte(targets, scale.singles)))
+        _merged(rows, await _told("rate", measures.rate(targets, seconds=scale.seconds, rounds=scale.rounds)))
     if "formats" in only:
-        _merged(rows, await measures.formats(targets, seconds=scale.seconds / 2, rounds=max(1, scale.rounds // 2)))
+        some = measures.formats(targets, seconds=scale.seconds / 2, rounds=max(1, scale.rounds // 2))
+        _merged(rows, await _told("formats", some))
     if "bodies" in only:
-        _merged(rows, await measures.sizes(targets, sizes_kb=scale.sizes_kb, calls=scale.size_calls))
+        some = measures.sizes(targets, sizes_kb=scale.sizes_kb, calls=scale.size_calls)
+        _merged(rows, await _told("bodies", some))
     if "chat" in only:
         for coloured in (0, 20):
             label = f"chat of {scale.turns} turns of 12 KB, {coloured} edits"
-            some = await measures.chat(
+            some = measures.chat(
                 targets, turns=scale.turns, turn_bytes=12_000, coloured=coloured, chats=scale.chats, label=label
             )
-            _merged(rows, some)
+            _merged(rows, await _told(label, some))
     if "streams" in only:
         for count, seconds in scale.streams:
-            _merged(rows, await measures.streams(targets, count=count, seconds=seconds))
+            some = measures.streams(targets, count=count, seconds=seconds)
+            _merged(rows, await _told(f"{count} streams", some))
     for target in targets[1:]:
         rows[target.name]["at the end, MB"] = target.memory_mb()
     return rows
