@@ -86,7 +86,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One call, as reports see it. Also the `context_estimate` log event."""
 
     session: str
+    """Of a summary call: the conversation that it was made for."""
     turn: int
+    """From 1; 0 for our own summary calls, which are no turns of the conversation."""
     at: float
     upstream: str
     model: str
@@ -155,8 +157,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """The largest tool results that stand in the request, largest first."""
     upstream_ms: float = 0.0
     """From sending to the head of the upstream's answer; 0 when none came."""
-    on_behalf: str = ""
-    """Of a summary call: the session that it was made for."""
 
     @property
     def comparable(self) -> int | None:

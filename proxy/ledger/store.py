@@ -26,7 +26,7 @@ class TurnQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the sessions' list."""
+    """One line of the sessions' list: the client's calls; our own (turn 0) are not counted."""
 
     session: str
     label: str

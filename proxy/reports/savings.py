@@ -97,7 +97,7 @@ def savings(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True,
         total=bill(rows),
         by_day=tuple(sorted(_lines(rows, _day), key=lambda line: line.key)),
         by_model=_by_price(_lines(rows, lambda turn: f"{turn.upstream}/{turn.model}")),
-        by_session=_by_price(_lines(rows, _owner))[:most_sessions],
+        by_session=_by_price(_lines(rows, lambda turn: turn.session))[:most_sessions],
         holdout=_holdout(rows, held) if held else None,
     )
 
@@ -145,21 +145,17 @@ def _day(turn: Turn) -> str:
     return datetime.fromtimestamp(turn.at, UTC).date().isoformat()
 
 
-def _owner(turn: Turn) -> str:
-    return turn.on_behalf or turn.session
-
-
 def _holdout(turns: Iterable[Turn], held: set[str]) -> Holdout:
     arms: dict[bool, list[Turn]] = {False: [], True: []}
     for turn in turns:
-        arms[_owner(turn) in held].append(turn)
+        arms[turn.session in held].append(turn)
     return Holdout(treated=_arm(arms[False]), held_out=_arm(arms[True]))
 
 
 def _arm(turns: Sequence[Turn]) -> Arm:
     sums = bill(turns)
     return Arm(
-        sessions=len({_owner(turn) for turn in turns}),
+        sessions=len({turn.session for turn in turns}),
         bill=sums,
         paid_per_call=(sums.paid + sums.summaries) / sums.priced if sums.priced else None,
         input_per_call=sums.input_tokens / sums.calls if sums.calls else None,

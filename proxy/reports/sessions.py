@@ -58,11 +58,13 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """One call."""
 
     turn: int
+    """0 for our own summary calls."""
     at: float
     """Unix time of its start."""
     upstream: str
     model: str
     purpose: str
+    """main | utility | summary"""
     outcome: str
     status: int
     basis: str
@@ -95,7 +97,7 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Its own mode; empty: the proxy's."""
     queued: int
     bill: Bill
-    """Of the calls on this page."""
+    """Of all its calls, our summary calls for it included: the line of the savings report."""
     turns: tuple[TurnRow, ...]
     """Newest first."""
     next: float | None
@@ -137,8 +139,7 @@ def page(
     found: Sequence[SessionSummary], *, offset: int, limit: int, queued: Mapping[str, int], modes: Mapping[str, str]
 ) -> SessionPage:
     """Lines `offset` to `offset + limit` of the newest sessions; `found` has one more where there are more."""
-    named = [one for one in found if one.session]
-    rows = named[offset : offset + limit]
+    rows = found[offset : offset + limit]
     return SessionPage(
         sessions=tuple(
             SessionRow(
@@ -149,21 +150,24 @@ def page(
             for one in rows
         ),
         offset=offset,
-        next=offset + limit if len(named) > offset + limit else None,
+        next=offset + limit if len(found) > offset + limit else None,
     )
 
 
-def detail(session: str, turns: Sequence[Turn], *, limit: int, queued: int, mode: str) -> SessionDetail:
-    """One conversation from its rows, newest first; `turns` has one more than `limit` where there are more."""
-    shown = turns[:limit]
+def detail(
+    session: str, turns: Sequence[Turn], *, limit: int, before: float | None = None, queued: int, mode: str
+) -> SessionDetail:
+    """One conversation from all its rows, newest first; shown are `limit` of those that began `before` (Unix time)."""
+    asked = [turn for turn in turns if before is None or turn.at < before]
+    shown = asked[:limit]
     return SessionDetail(
         session=session,
-        label=next((turn.label for turn in shown if turn.label), ""),
+        label=next((turn.label for turn in turns if turn.label), ""),
         mode=mode,
         queued=queued,
-        bill=bill(shown),
+        bill=bill([turn for turn in turns if turn.purpose != "count"]),
         turns=tuple(map(turn_row, shown)),
-        next=shown[-1].at if len(turns) > limit else None,
+        next=shown[-1].at if len(asked) > limit else None,
     )
 
 

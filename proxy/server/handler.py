@@ -148,10 +148,10 @@ class Handler:
             self.shared.watch.failed("settle", error)
 
     async def _spent(self, exchange: Exchange, spent: Spent) -> None:
-        """A summary call is a row of its own: it is not the client's spending."""
+        """A summary call is a row of its own in the conversation that it was made for: no turn of it, but a part of its bill."""
         known = self.shared.policies.known(exchange.route.upstream_name, spent.model, "off", None)
         turn = Turn(
-            session="",
+            session=spent.session,
             turn=0,
             at=time.time(),
             upstream=exchange.route.upstream_name,
@@ -163,7 +163,6 @@ class Handler:
             outcome="ok" if spent.status < 400 else "error",
             status=spent.status,
             purpose="summary",
-            on_behalf=spent.session,
             cost=cost(spent.observation.usage, known.price),
         )
         self.shared.watch.settled(turn)

@@ -51,7 +51,7 @@ class Inquiry:
         """The newest sessions."""
         if self._url:
             return self._asked(f"sessions?limit={limit}", SessionPage)
-        found = self._read(lambda ledger: ledger.sessions(limit + 2))
+        found = self._read(lambda ledger: ledger.sessions(limit + 1))
         return page(found, offset=0, limit=limit, queued={}, modes={})
 
     def accuracy(self, hours: float) -> Accuracy:

@@ -41,4 +41,4 @@ class Lifetimes:
         except StoreError:
             return
         ended = self._clock() - ENDED_S
-        self._lengths = tuple(session.turns for session in sessions if session.session and session.last_at < ended)
+        self._lengths = tuple(session.turns for session in sessions if session.last_at < ended)

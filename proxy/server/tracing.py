@@ -101,7 +101,7 @@ def attributes_of(turn: Turn) -> dict[str, Value]:
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
         "error.type": (turn.error_type or str(turn.status)) if is_failure(turn) else None,
-        "pruning_proxy.session": turn.session or turn.on_behalf,
+        "pruning_proxy.session": turn.session,
         "pruning_proxy.turn": turn.turn,
         "pruning_proxy.purpose": turn.purpose,
         "pruning_proxy.basis": turn.basis,

@@ -271,7 +271,7 @@ class SqliteStore:
         # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
         rows = self._reports.execute(
             "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"
-            " FROM turns WHERE expires > ? GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
+            " FROM turns WHERE expires > ? AND turn > 0 GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
             (self._clock(), max(0, limit)),
         ).fetchall()
         names = SessionSummary.__struct_fields__

@@ -23,8 +23,8 @@ def size_of(turn: Turn) -> int:
 
 
 def summarise(session: str, turns: Iterable[Turn]) -> SessionSummary | None:
-    """One session's line from all its rows; None without rows."""
-    rows = sorted(turns, key=key_of)
+    """One session's line from all its rows; None without a call of the client's."""
+    rows = sorted((turn for turn in turns if turn.turn), key=key_of)
     if not rows:
         return None
     newest = rows[-1]

@@ -18,7 +18,7 @@ def test_savings_are_summed_by_step_and_so_far_and_may_be_losses():
     turns = [
         a_turn(at=100.2, cost=2.0, cost_unpruned=1.0),
         a_turn(at=100.9, cost=1.0, cost_unpruned=1.5),
-        a_turn(at=103.0, purpose="summary", cost=0.25, on_behalf="s1"),
+        a_turn(at=103.0, purpose="summary", turn=0, cost=0.25),
         a_turn(at=104.0, cost=1.0, cost_unpruned=4.0),
     ]
     report = dashboard(reversed(turns), MACHINE)

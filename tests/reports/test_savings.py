@@ -12,7 +12,7 @@ def paid(cost, unpruned=None, **more):
 
 
 def a_summary_call(cost, session="s1", **more):
-    return a_turn(session="", turn=0, purpose="summary", cost=cost, on_behalf=session, **more)
+    return a_turn(session=session, turn=0, purpose="summary", cost=cost, **more)
 
 
 def test_saved_is_what_would_have_been_paid_less_what_was_paid():

@@ -1,5 +1,6 @@
 from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.ledger.store import SessionSummary
+from proxy.reports.savings import savings
 from proxy.reports.sessions import NOT_KEPT, detail, edits, page, turn_row
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
@@ -24,12 +25,6 @@ def test_a_page_tells_where_the_next_one_begins():
     assert ([row.session for row in last.sessions], last.next) == (["c"], None)
 
 
-def test_our_own_calls_are_no_session():
-    found = a_page(["", "a"])
-
-    assert ([row.session for row in found.sessions], found.next) == (["a"], None)
-
-
 def test_a_line_has_what_was_ordered_for_the_session():
     (row, other) = a_page("ab", queued={"a": 2}, modes={"a": "off"}).sessions
 
@@ -44,10 +39,26 @@ def test_a_conversation_has_its_calls_and_their_bill():
         a_turn(turn=1, at=10.0),
     ]
     found = detail("s1", turns, limit=2, queued=1, mode="off")
+    older = detail("s1", turns, limit=2, before=found.next, queued=1, mode="off")
 
     assert ([row.turn for row in found.turns], found.next, found.label) == ([3, 2], 20.0, "mine")
-    assert (found.bill.paid, found.bill.calls) == (3.0, 2)
-    assert detail("s1", turns, limit=3, queued=0, mode="").next is None
+    assert ([row.turn for row in older.turns], older.next) == ([1], None)
+    assert (found.bill.paid, found.bill.calls) == (3.0, 3)
+    assert older.bill == found.bill
+
+
+def test_our_summary_calls_stand_in_a_conversations_bill_as_the_savings_report_has_them():
+    turns = [
+        a_turn(turn=0, at=25.0, purpose="summary", cost=0.5),
+        a_turn(turn=2, at=20.0, cost=2.0, cost_unpruned=4.0),
+        a_turn(turn=1, at=10.0, cost=1.0, cost_unpruned=1.0),
+    ]
+    found = detail("s1", turns, limit=50, queued=0, mode="")
+    report = savings(turns)
+
+    assert (found.turns[0].turn, found.turns[0].purpose, found.turns[0].paid) == (0, "summary", 0.5)
+    assert (found.bill.calls, found.bill.summary_calls, found.bill.summaries, found.bill.saved) == (2, 1, 0.5, 1.5)
+    assert found.bill == report.total == report.by_session[0].bill
 
 
 def test_a_calls_line_tells_estimate_and_report_apart():

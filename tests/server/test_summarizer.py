@@ -117,7 +117,7 @@ async def test_summary_call_is_a_row_of_its_own():
         main = await house.turns("main")
 
     assert row.usage.input_tokens > 1000
-    assert row.session == ""
+    assert (row.session, row.turn) == (main[0].session, 0)
     assert len(main) == 1
     assert main[0].turn == 1
 

@@ -93,7 +93,7 @@ def test_providers_have_the_conventions_names(upstream, provider):
 
 
 def test_a_summary_call_belongs_to_the_session_that_it_was_made_for():
-    attributes = attributes_of(a_turn(session="", on_behalf="s4", purpose="summary"))
+    attributes = attributes_of(a_turn(session="s4", turn=0, purpose="summary"))
 
     assert (attributes["pruning_proxy.session"], attributes["pruning_proxy.purpose"]) == ("s4", "summary")
 

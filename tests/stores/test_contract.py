@@ -281,6 +281,15 @@ async def test_a_session_is_summed_over_its_rows(store):
     assert (second.session, second.turns) == ("t", 1)
 
 
+async def test_a_summary_call_of_ours_is_a_row_of_its_session_and_no_turn_of_it(store):
+    await store.settle(None, a_turn(1, session="s", label="mine", at=10.0))
+    await store.settle(None, a_turn(0, session="s", model="cheap", purpose="summary", at=20.0))
+
+    (line,) = await store.sessions(10)
+    assert (line.turns, line.label, line.model, line.last_at, line.input_tokens) == (1, "mine", "gpt-5", 10.0, 1200)
+    assert [turn.purpose for turn in await store.turns(TurnQuery(session="s"))] == ["summary", "main"]
+
+
 async def test_sessions_with_the_newest_calls_come_first_and_no_more_than_asked(store):
     for number in range(6):
         await store.settle(None, a_turn(1, session=f"s{number}", at=100.0 + number))

@@ -102,9 +102,9 @@ async def calls_since(desk: Desk, request: Request) -> tuple[list[Turn], float, 
     return turns, since, len(turns) < MOST_ROWS
 
 
-async def calls_of(desk: Desk, session: str, *, before: float | None = None, limit: int = 200) -> list[Turn]:
+async def calls_of(desk: Desk, session: str, *, limit: int = 200) -> list[Turn]:
     """A conversation's rows, newest first; Wrong when there are none."""
-    turns = await desk.ledger.turns(TurnQuery(session=session, before=before, limit=limit)) if session else []
+    turns = await desk.ledger.turns(TurnQuery(session=session, limit=limit)) if session else []
     if not turns:
         raise Wrong(404, "not_found_error", "no such session, or it has expired")
     return turns

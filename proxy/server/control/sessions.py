@@ -1,12 +1,14 @@
 """Conversations: the list, one of them, its context display and its edits."""
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from proxy.reports.overview import overview
 from proxy.reports.sessions import detail, edits, page
-from proxy.server.control.desk import Desk, Wrong, answer, calls_of, number
+from proxy.server.control.desk import MOST_ROWS, Desk, Wrong, answer, calls_of, number
 
 _MOST_SESSIONS = 5000
 
@@ -17,8 +19,8 @@ def routes(desk: Desk) -> list[BaseRoute]:
     async def listed(request: Request) -> Response:
         limit = max(1, int(number(request, "limit", 50, most=500)))
         offset = int(number(request, "offset", 0, most=_MOST_SESSIONS))
-        # One more tells whether there are more, and one more stands for our own calls, which are no session.
-        found = await desk.ledger.sessions(offset + limit + 2)
+        # One more tells whether there are more.
+        found = await desk.ledger.sessions(offset + limit + 1)
         orders = desk.board.orders
         queued = {session: len(waiting) for session, waiting in orders.queues.items()}
         return answer(page(found, offset=offset, limit=limit, queued=queued, modes=orders.modes))
@@ -27,10 +29,11 @@ def routes(desk: Desk) -> list[BaseRoute]:
         session = request.path_params["session"]
         limit = max(1, int(number(request, "limit", 50, most=500)))
         before = number(request, "before", 0) or None
-        turns = await calls_of(desk, session, before=before, limit=limit + 1)
-        orders = desk.board.orders
-        queued = len(desk.board.queued(session))
-        return answer(detail(session, turns, limit=limit, queued=queued, mode=orders.modes.get(session, "")))
+        turns = await calls_of(desk, session, limit=MOST_ROWS)
+        queued, mode = len(desk.board.queued(session)), desk.board.orders.modes.get(session, "")
+        return await asyncio.to_thread(
+            lambda: answer(detail(session, turns, limit=limit, before=before, queued=queued, mode=mode))
+        )
 
     async def context(request: Request) -> Response:
         found = overview(await calls_of(desk, request.path_params["session"]))

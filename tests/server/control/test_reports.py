@@ -32,7 +32,7 @@ async def test_accuracy_is_that_of_the_asked_hours():
 
 async def test_savings_are_net_of_summary_calls():
     call = a_turn(cost=1.0, cost_unpruned=3.0)
-    made = a_turn(session="", turn=0, at=1001.0, purpose="summary", cost=0.5, on_behalf="s1")
+    made = a_turn(session="s1", turn=0, at=1001.0, purpose="summary", cost=0.5)
     async with asking(await a_desk_at(2000.0, call, made)) as http:
         shown = (await http.get("/_proxy/api/savings?hours=24")).json()
 

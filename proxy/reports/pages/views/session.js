@@ -48,12 +48,10 @@ export async function sessionView(main, id) {
     const first = !state.turns.length;
     state.turns = merged(state.turns, [...page.turns].reverse());
     if (first) state.earlier = page.next;
-    const whole = await api.savings(Math.ceil((Date.now() / 1000 - state.turns[0].at) / 3600) + 1);
     head.textContent = page.label || titleOf(id);
     draw.mode(page.mode);
-    draw.ident({ id, last: page.turns[0] });
-    // The report counts our summary calls to the session that they were made for; the page's own bill cannot.
-    draw.facts({ bill: whole.by_session.find((line) => line.key === id)?.bill ?? page.bill, context });
+    draw.ident({ id, last: page.turns.find((turn) => turn.turn) ?? page.turns[0] });
+    draw.facts({ bill: page.bill, context });
     draw.context(context);
     draw.edits(edits);
     drawTurns();
@@ -97,7 +95,7 @@ function factsOf({ bill, context }) {
 }
 
 function timelineOf(state, earlier) {
-  const turns = state.turns.filter((turn) => turn.purpose !== "count");
+  const turns = state.turns.filter((turn) => turn.purpose !== "summary");
   if (!turns.length) return h("p", { class: "hint" }, "No calls yet.");
   const readout = h("div", { class: "readout" });
   const chosen = () => state.chosen ?? turns.length - 1;
@@ -172,9 +170,9 @@ function callsOf(state, go) {
   const rows = newest.slice(state.before, state.before + ROWS);
   return [
     table({ caption: "Calls, newest first", rows, columns: [
-      { title: "Turn", cell: (turn) => turn.turn, number: true },
+      { title: "Turn", cell: (turn) => turn.turn || turn.purpose, number: true },
       { title: "Time", cell: (turn) => moment(turn.at) },
-      { title: "Estimated", cell: (turn) => `≈ ${exact(turn.estimated)}`, number: true },
+      { title: "Estimated", cell: (turn) => (turn.turn ? `≈ ${exact(turn.estimated)}` : "–"), number: true },
       { title: "Reported", cell: (turn) => exact(turn.actual), number: true },
       { title: "Error", cell: (turn) => percent(turn.error_percent, { places: 2, sign: true }), number: true },
       { title: "Output", cell: (turn) => exact(turn.output_tokens), number: true },
