@@ -36,6 +36,8 @@ class Ready:
     """The prediction for `body`."""
     removed_tokens: int
     """Estimated tokens that the plan takes out of this body."""
+    would_remove_tokens: int
+    """While observing: estimated tokens that the plan would have taken out; 0 where the plan is sent."""
     weighed: Weighed
     inputs: Inputs
     known_tokens: int
@@ -127,7 +129,8 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     option = drop_option(received, draft.weighed.index, sent.plan, policy)
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
-    removed = max(0, sum(weight.total for weight in draft.weighed.weights) - sum(sent.tokens))
+    came = sum(weight.total for weight in draft.weighed.weights)
+    removed = max(0, came - sum(sent.tokens))
     return Ready(
         received=received,
         body=applied.body,
@@ -136,6 +139,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         new_edits=_new_edits(draft.plan, memory.plan),
         context=sent.context,
         removed_tokens=removed,
+        would_remove_tokens=0 if sends else max(0, came - sum(draft.tokens)),
         weighed=draft.weighed,
         inputs=sent.inputs,
         before=memory.measured,

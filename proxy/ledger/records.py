@@ -102,6 +102,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Actual input minus the anchor's known part: what the estimate really had to guess."""
     removed_tokens: int = 0
     """Estimated tokens that the plan took out of this request."""
+    would_remove_tokens: int = 0
+    """While observing: estimated tokens that the plan would have taken out. Nothing was: 0 in every other mode."""
     edits: dict[str, int] = {}
     """All edits standing in the request, by kind."""
     new_edits: dict[str, int] = {}

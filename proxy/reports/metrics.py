@@ -64,12 +64,14 @@ class _Model:
         "removed",
         "summaries",
         "tokens",
+        "would_remove",
     )
 
     def __init__(self) -> None:
         self.calls: Counter[Labels] = Counter()
         self.tokens = [0, 0, 0, 0, 0]
         self.removed = 0
+        self.would_remove = 0
         self.cost = self.cost_unpruned = self.summaries = 0.0
         self.errors: dict[str, Histogram] = {}
         self.overhead = Histogram(OVERHEAD_S)
@@ -107,6 +109,7 @@ class Metrics:
             model.summaries += turn.cost or 0.0
             return
         model.removed += turn.removed_tokens
+        model.would_remove += turn.would_remove_tokens
         if turn.cost is not None:
             model.cost += turn.cost
             model.cost_unpruned += turn.cost if turn.cost_unpruned is None else turn.cost_unpruned
@@ -197,6 +200,12 @@ def _call_families(models: _Models) -> Iterator[Metric]:
         "Estimated tokens that stood in clients' histories and were not sent, net of placeholders.",
         _PAIR,
         ((pair, model.removed) for pair, model in models),
+    )
+    yield _counter(
+        "would_remove_tokens",
+        "Estimated tokens that would not have been sent, of calls that were only observed.",
+        _PAIR,
+        ((pair, model.would_remove) for pair, model in models),
     )
 
 

@@ -80,6 +80,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     raw_total: int
     """What it would have been without edits: the client's own history."""
     removed_tokens: int
+    would_remove_tokens: int
+    """What would have been taken out, had the call not only been observed."""
     window: int | None
     """The model's context window; None when nobody knows it."""
     percent: float | None
@@ -125,6 +127,7 @@ def overview(turns: Sequence[Turn]) -> Overview | None:
         total=now.estimated,
         raw_total=now.estimated + now.removed_tokens,
         removed_tokens=now.removed_tokens,
+        would_remove_tokens=now.would_remove_tokens,
         window=now.window,
         percent=_percent(now.estimated, now.window),
         rows=_rows(now),

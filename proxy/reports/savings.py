@@ -27,6 +27,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     """Reported."""
     removed_tokens: int
     """Estimated, net of placeholders."""
+    would_remove_tokens: int
+    """What would have been removed from calls that were only observed; in no sum of money."""
     cache_read_tokens: int
     output_tokens: int
     paid: float
@@ -116,6 +118,7 @@ def bill(turns: Sequence[Turn]) -> Bill:
         priced=len(priced),
         input_tokens=sum(turn.usage.input_tokens or 0 for turn in own),
         removed_tokens=sum(turn.removed_tokens for turn in own),
+        would_remove_tokens=sum(turn.would_remove_tokens for turn in own),
         cache_read_tokens=sum(turn.usage.cache_read_tokens or 0 for turn in own),
         output_tokens=sum(turn.usage.output_tokens or 0 for turn in own),
         paid=paid,

@@ -102,6 +102,8 @@ def _facts(shown: Overview) -> Iterator[str]:
         over = "" if free.tokens >= 0 else ": over the window"
         yield f"Free space: {tokens(free.tokens)} tokens (after {tokens(reserve.tokens)} output reserve){over}"
     yield f"Without edits: {tokens(shown.raw_total)} tokens ({tokens(shown.removed_tokens)} removed)"
+    if shown.would_remove_tokens:
+        yield f"Only observed: {tokens(shown.would_remove_tokens)} tokens would have been removed"
     if shown.next_input is not None:
         yield f"Next request begins with: {tokens(shown.next_input)} tokens (reported input and output)"
     if shown.skipped:
@@ -166,6 +168,8 @@ def _headline(total: Bill) -> Iterator[str]:
     yield f"  paid                   {dollars(total.paid)}"
     yield f"  summary calls          {dollars(total.summaries)} ({tokens(total.summary_calls)} calls)"
     yield f"  tokens removed         {tokens(total.removed_tokens)} of {tokens(total.input_tokens + total.removed_tokens)}"
+    if total.would_remove_tokens:
+        yield f"  only observed          {tokens(total.would_remove_tokens)} tokens would have been removed"
     if total.priced < total.calls:
         yield f"  without price or usage {tokens(total.calls - total.priced)} of {tokens(total.calls)} calls: in no sum of money"
 

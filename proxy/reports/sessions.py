@@ -75,6 +75,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int | None
     output_tokens: int | None
     removed_tokens: int
+    would_remove_tokens: int
+    """While observing: what would have been taken out."""
     window: int | None
     edits: dict[str, int]
     new_edits: dict[str, int]

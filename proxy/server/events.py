@@ -80,6 +80,7 @@ def fields_of(turn: Turn) -> dict[str, Any]:
         "output_tokens": usage.output_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "removed_tokens": turn.removed_tokens,
+        "would_remove_tokens": turn.would_remove_tokens,
         "edits": turn.edits,
         "new_edits": turn.new_edits,
         "skipped": turn.skipped or None,

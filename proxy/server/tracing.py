@@ -108,6 +108,7 @@ def attributes_of(turn: Turn) -> dict[str, Value]:
         "pruning_proxy.estimated_tokens": turn.estimated,
         "pruning_proxy.error_percent": turn.error_percent,
         "pruning_proxy.removed_tokens": turn.removed_tokens,
+        "pruning_proxy.would_remove_tokens": turn.would_remove_tokens,
         "pruning_proxy.outcome": turn.outcome,
         "pruning_proxy.overhead_ms": turn.overhead_ms,
     }

@@ -182,6 +182,22 @@ def test_observing_decides_and_sends_the_original():
     assert ready.context.total > 2000
 
 
+@pytest.mark.parametrize("mode", ["off", "observe", "prune"])
+def test_what_observing_would_have_removed_is_what_pruning_removes(mode):
+    history = [*SEEN, said("more"), user("and then")]
+    pruning = Line(EAGER)
+    pruning.turn(SEEN)
+    removed = pruning.turn(history).removed_tokens
+    line = Line(replace(EAGER, mode=mode))
+    line.turn(SEEN)
+    ready = line.turn(history)
+
+    assert removed > 1000
+    assert ready.removed_tokens == (removed if mode == "prune" else 0)
+    assert ready.would_remove_tokens == (removed if mode == "observe" else 0)
+    assert line.turns[-1].would_remove_tokens == ready.would_remove_tokens
+
+
 def test_what_was_observed_is_not_decided_again():
     line = Line(replace(EAGER, mode="observe"))
     first = line.turn(SEEN)

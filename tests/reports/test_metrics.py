@@ -42,11 +42,14 @@ def test_calls_are_counted_by_purpose_and_outcome():
 
 def test_tokens_are_those_that_were_reported():
     usage = Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=30, output_tokens=9, reasoning_tokens=4)
-    found = samples_of(metrics_of(a_turn(usage=usage, removed_tokens=7), a_turn(removed_tokens=1)))
+    found = samples_of(
+        metrics_of(a_turn(usage=usage, removed_tokens=7), a_turn(removed_tokens=1, would_remove_tokens=5))
+    )
 
     kinds = {key[2]: value for key, value in found.items() if key[0] == "tokens_total"}
     assert kinds == {"input": 100, "cache_read": 60, "cache_write": 30, "output": 9, "reasoning": 4}
     assert found["removed_tokens_total", "m", "openai"] == 8
+    assert found["would_remove_tokens_total", "m", "openai"] == 5
 
 
 def test_money_saved_is_net_and_may_be_negative():

@@ -49,9 +49,10 @@ def test_a_call_that_was_not_simulated_saved_nothing():
 
 def test_tokens_are_summed_as_reported():
     usage = Usage(input_tokens=100, cache_read_tokens=60, output_tokens=9)
-    sums = bill([a_turn(usage=usage, removed_tokens=5), a_turn()])
+    sums = bill([a_turn(usage=usage, removed_tokens=5), a_turn(would_remove_tokens=3)])
 
     assert (sums.input_tokens, sums.cache_read_tokens, sums.output_tokens, sums.removed_tokens) == (100, 60, 9, 5)
+    assert (sums.would_remove_tokens, sums.saved) == (3, 0.0)
 
 
 def test_there_is_a_line_for_each_day_model_and_session():

@@ -173,6 +173,16 @@ def test_savings_are_shown_net():
     assert "without price or usage 1 of 2 calls: in no sum of money" in lines
 
 
+def test_what_was_only_observed_has_a_line_of_its_own():
+    observed = a_turn(would_remove_tokens=4_200)
+
+    assert "Only observed: 4,200 tokens would have been removed" in printed(context_screen(overview([observed])))
+    assert "only observed 4,200 tokens would have been removed" in numbers_of(
+        printed(savings_screen(savings([observed])))
+    )
+    assert "observed" not in printed(savings_screen(savings([FULL])))
+
+
 def test_a_loss_is_called_one():
     text = printed(savings_screen(savings([a_turn(cost=2.0, cost_unpruned=1.0)])))
 

@@ -72,6 +72,7 @@ async def test_a_span_has_the_conventions_attributes_and_ours():
         "pruning_proxy.estimated_tokens": 100,
         "pruning_proxy.error_percent": 25.0,
         "pruning_proxy.removed_tokens": 50,
+        "pruning_proxy.would_remove_tokens": 0,
         "pruning_proxy.outcome": "ok",
         "pruning_proxy.overhead_ms": 1.5,
     }

@@ -42,21 +42,14 @@ async def test_a_session_that_nobody_knows_cannot_be_switched():
 
 
 async def test_the_switch_works_at_the_next_call():
-    clear_me = [
-        {"role": "user", "content": "hi " * 400},
-        {"role": "assistant", "content": None, "tool_calls": [_call("c1")]},
-        {"role": "tool", "tool_call_id": "c1", "content": "x y z " * 400},
-        {"role": "assistant", "content": "read"},
-        {"role": "user", "content": "go on"},
-    ]
-    async with a_lodge(prune=Prune(policy="always", protect_tokens=0, minimum_tokens=0)) as lodge:
-        pruned = await lodge.chat(clear_me)
+    async with a_lodge(prune=EAGER) as lodge:
+        pruned = await lodge.chat(CLEAR_ME)
         await lodge.http.put(MODE, json={"mode": "off"})
-        plain = await lodge.chat(clear_me)
-        asked = await lodge.chat(clear_me, headers={"x-context-mode": "prune"})
+        plain = await lodge.chat(CLEAR_ME)
+        asked = await lodge.chat(CLEAR_ME, headers={"x-context-mode": "prune"})
         await lodge.http.put(MODE, json={"mode": "off", "session": pruned.headers["x-context-session"]})
         await lodge.http.put(MODE, json={"mode": None})
-        own = await lodge.chat(clear_me)
+        own = await lodge.chat(CLEAR_ME)
 
     assert int(pruned.headers["x-context-removed-tokens"]) > 0
     assert plain.headers["x-context-removed-tokens"] == "0"
@@ -65,5 +58,33 @@ async def test_the_switch_works_at_the_next_call():
     assert own.headers["x-context-removed-tokens"] == "0"
 
 
-def _call(call_id):
-    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+async def test_observing_tells_what_would_go_under_a_name_of_its_own():
+    async with a_lodge(prune=EAGER) as lodge:
+        seen = await lodge.chat(CLEAR_ME, headers={"x-context-mode": "observe"})
+        sent = lodge.sent()
+        session = seen.headers["x-context-session"]
+        (turn,) = (await lodge.get(f"/_proxy/api/sessions/{session}"))["turns"]
+        context = await lodge.get(f"/_proxy/api/sessions/{session}/context")
+        savings = await lodge.get("/_proxy/api/savings")
+
+    assert sent["messages"] == CLEAR_ME
+    assert seen.headers["x-context-removed-tokens"] == "0"
+    assert (turn["removed_tokens"], context["removed_tokens"], savings["total"]["removed_tokens"]) == (0, 0, 0)
+    assert turn["would_remove_tokens"] > 500
+    assert context["would_remove_tokens"] == savings["total"]["would_remove_tokens"] == turn["would_remove_tokens"]
+    assert savings["total"]["saved"] == 0
+
+
+EAGER = Prune(policy="always", protect_tokens=0, minimum_tokens=0)
+CLEAR_ME = [
+    {"role": "user", "content": "hi " * 400},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "x y z " * 400},
+    {"role": "assistant", "content": "read"},
+    {"role": "user", "content": "go on"},
+]
+"""Its result goes at once under EAGER."""

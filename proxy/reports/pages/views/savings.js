@@ -31,7 +31,8 @@ function pageOf(report, board) {
       fact("Without the proxy", `≈ ${money(total.unpruned)}`, "by a simulated cache"),
       fact("Paid", money(total.paid), `${count(total.priced, "priced call")} of ${exact(total.calls)}`),
       fact("Our summaries", money(total.summaries), count(total.summary_calls, "call")),
-      fact("Input not sent", about(total.removed_tokens), `${exact(total.input_tokens)} tokens sent`)),
+      fact("Input not sent", about(total.removed_tokens), `${exact(total.input_tokens)} tokens sent`),
+      total.would_remove_tokens ? fact("Only observed", about(total.would_remove_tokens), "tokens would not have been sent") : null),
     section("over-time", "Over time", figure({
       id: "saved",
       label: `Net savings over time: about ${gain(total.saved)} in ${count(total.calls, "call")}.`,

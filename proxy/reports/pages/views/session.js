@@ -89,6 +89,7 @@ function factsOf({ bill, context }) {
   return h("dl", { class: "facts" },
     fact("Net saved", `≈ ${gain(bill.saved)}`, `${money(bill.paid + bill.summaries)} paid${summaries}, ≈ ${money(bill.unpruned)} without`, tone(bill.saved)),
     fact("Input not sent", about(bill.removed_tokens), `${exact(bill.input_tokens)} sent in ${count(bill.calls, "call")}`),
+    bill.would_remove_tokens ? fact("Only observed", about(bill.would_remove_tokens), "tokens would not have been sent") : null,
     fact("Read from cache", percent((100 * bill.cache_read_tokens) / (bill.input_tokens || 1)), `${exact(bill.cache_read_tokens)} tokens`),
     fact("Last estimate", context?.last_estimate ? percent(context.last_estimate.error_percent, { places: 2, sign: true }) : "–",
       context?.last_estimate ? `≈ ${exact(context.last_estimate.estimated)}, reported ${exact(context.last_estimate.actual)}` : "nothing was reported yet"));
@@ -131,6 +132,7 @@ function turnOf(turn) {
       turn.purpose === "main" ? "" : ` · ${turn.purpose}`, turn.failed_open ? ` · went out as it came: ${turn.failed_open}` : ""),
     h("p", {}, known ? `${exact(sent)} tokens sent` : `≈ ${exact(sent)} tokens sent, nothing reported`,
       turn.removed_tokens ? `, ≈ ${exact(unpruned)} unpruned` : "",
+      turn.would_remove_tokens ? `, ≈ ${exact(turn.would_remove_tokens)} would not have been (only observed)` : "",
       turn.cached_tokens === null ? "" : `, ${exact(turn.cached_tokens)} read from cache`,
       ` · estimated ≈ ${exact(turn.estimated)}${turn.error_percent === null ? "" : ` (${percent(turn.error_percent, { places: 2, sign: true })})`}`),
     turn.decisions.length ? h("ul", { class: "decisions" }, turn.decisions.map((line) => h("li", {}, line)))

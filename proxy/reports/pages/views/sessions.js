@@ -72,7 +72,7 @@ function sessionOf(row, context) {
     h("p", { class: "fill" },
       context?.percent != null ? h("b", {}, `≈ ${percent(context.percent)}`) : h("b", {}, context ? about(context.total) : "–"),
       context?.window ? ` of ${exact(context.window)}` : context ? " of an unknown window" : "",
-      h("span", { class: "out" }, context?.removed_tokens ? `${about(context.removed_tokens)} not sent` : "nothing taken out")),
+      h("span", { class: "out" }, context?.removed_tokens ? `${about(context.removed_tokens)} not sent` : context?.would_remove_tokens ? `${about(context.would_remove_tokens)} would not be sent` : "nothing taken out")),
   ];
 }
 
