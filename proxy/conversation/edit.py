@@ -33,6 +33,8 @@ class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
     """... and the index of that result among its parts."""
     decided: int = 0
     """Number of messages in the request at which this was decided; tells later calls what it has cost and saved."""
+    turn: int = 0
+    """Number of the call at which it was decided, as of every edit here; 0: not known."""
 
 
 class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
@@ -46,6 +48,7 @@ class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
     tokens_after: int
     by_model: bool
     """False for the deterministic summary."""
+    turn: int = 0
 
 
 class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
@@ -56,6 +59,7 @@ class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
     tokens_after: int
     ids: tuple[str, ...] = ()
     """Of the queued messages that it says."""
+    turn: int = 0
 
 
 class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):
@@ -63,6 +67,7 @@ class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):
 
     at: bytes
     tokens_before: int
+    turn: int = 0
 
 
 class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore"):
@@ -71,6 +76,7 @@ class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore")
     at: bytes
     payload: str
     tokens_after: int
+    turn: int = 0
 
 
 Edit = Replace | Summarise | Insert | StripReasoning | RestoreReasoning

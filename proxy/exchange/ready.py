@@ -3,8 +3,10 @@
 `prepare` decides with a `Draft` in hand and ends with a `Ready`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+
+import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
 from proxy.conversation.recall import Recall
@@ -123,6 +125,8 @@ def draft_of(
 def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed: bool) -> Ready:
     """The draft, written."""
     received, policy, memory = draft.received, draft.policy, draft.memory
+    turn = _turn(received, memory)
+    draft, new_edits = _dated(draft, turn)
     sends = policy.mode == "prune"
     sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
@@ -136,7 +140,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         body=applied.body,
         plan=draft.plan,
         sent_plan=Plan(applied.standing),
-        new_edits=_new_edits(draft.plan, memory.plan),
+        new_edits=new_edits,
         context=sent.context,
         removed_tokens=removed,
         would_remove_tokens=0 if sends else max(0, came - sum(draft.tokens)),
@@ -145,7 +149,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         before=memory.measured,
         shared_tokens=_shared(memory),
         known_tokens=sent.context.total - sent.context.new if sent.context.basis == "anchored" else 0,
-        anchor=_anchor(sent, plan=draft.plan, now=now, sent=sends, removed=removed, pressed=pressed),
+        anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
         pressed=pressed,
         skipped=skipped,
         asked_usage=bool(splices),
@@ -153,16 +157,23 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     )
 
 
-def _anchor(draft: Draft, *, plan: Plan, now: float, sent: bool, removed: int, pressed: bool) -> Anchor:
+def _turn(received: Received, memory: Memory) -> int:
+    """The number of this call; a retry keeps its own."""
+    line = memory.line
+    if line is None:
+        return 1
+    return line.turn if memory.line_at == len(received.keys) - 1 else line.turn + 1
+
+
+def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, removed: int, pressed: bool) -> Anchor:
     """The anchor of this call, still without usage."""
     received, memory = draft.received, draft.memory
     conversation, line = received.conversation, memory.line
     key = received.keys[-1] if received.keys else b""
-    is_retry = memory.line_at == len(received.keys) - 1
     return Anchor(
         key=key,
         session=line.session if line else session_id(key),
-        turn=(line.turn if is_retry else line.turn + 1) if line else 1,
+        turn=turn,
         at=now,
         upstream="",
         model=conversation.model,
@@ -179,12 +190,15 @@ def _anchor(draft: Draft, *, plan: Plan, now: float, sent: bool, removed: int, p
     )
 
 
-def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
-    """Most calls decide nothing: the plan is then the very object that memory holds."""
-    if plan is inherited:
-        return ()
+def _dated(draft: Draft, turn: int) -> tuple[Draft, tuple[Edit, ...]]:
+    """The draft with this call's number on its new edits, and these."""
+    inherited = draft.memory.plan
+    # Most calls decide nothing: the plan is then the very object that memory holds.
+    if draft.plan is inherited:
+        return draft, ()
     known = set(inherited.edits)
-    return tuple(edit for edit in plan.edits if edit not in known)
+    edits = tuple(edit if edit in known else msgspec.structs.replace(edit, turn=turn) for edit in draft.plan.edits)
+    return replace(draft, plan=Plan(edits)), tuple(edit for edit in edits if edit not in known)
 
 
 def _shared(memory: Memory) -> int:

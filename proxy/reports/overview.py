@@ -99,7 +99,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     edits: dict[str, int]
     """Edits that stand in the request, by kind."""
     decisions: tuple[str, ...]
-    """Of the newest calls, newest last: kind, tool, tokens, reason."""
+    """Of the newest calls, newest last: number of the call, kind, tool, tokens, reason."""
     skipped: str
     """Why nothing was pruned although something could have been."""
     warning: str
@@ -141,7 +141,7 @@ def overview(turns: Sequence[Turn]) -> Overview | None:
         ),
         largest=now.largest,
         edits=now.edits,
-        decisions=tuple(line for turn in reversed(own) for line in turn.decisions)[-50:],
+        decisions=tuple(f"turn {turn.turn}: {line}" for turn in reversed(own) for line in turn.decisions)[-50:],
         skipped=now.skipped,
         warning=now.warning,
         reasoning_raw=now.reasoning_raw,

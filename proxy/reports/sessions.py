@@ -111,6 +111,8 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     """clear | repeat | cap | ansi | collapse | delta | summarise | insert | strip | restore"""
+    turn: int | None
+    """Number of the call at which it was decided; None when that is not known."""
     tool: str
     reason: str
     at: str
@@ -224,6 +226,7 @@ def _row(
 ) -> EditRow:
     return EditRow(
         kind=kind_of(edit),
+        turn=edit.turn or None,
         tool=tool,
         reason=reason,
         at=at.hex(),

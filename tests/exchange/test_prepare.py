@@ -198,6 +198,21 @@ def test_what_observing_would_have_removed_is_what_pruning_removes(mode):
     assert line.turns[-1].would_remove_tokens == ready.would_remove_tokens
 
 
+def test_an_edit_carries_the_number_of_the_call_that_decided_it_for_ever():
+    line = Line(EAGER)
+    line.turn(SEEN[:1])
+    decided = line.turn(SEEN)
+    again = line.turn(SEEN)
+    later = line.turn([*SEEN, calls("c7"), result("c7", words("seven", 1500)), said("more"), user("and then")])
+
+    assert decided.anchor.turn == again.anchor.turn == 2
+    assert {edit.turn for edit in decided.new_edits} == {2}
+    assert again.new_edits == ()
+    assert again.plan == decided.plan
+    assert {edit.turn for edit in later.new_edits} == {3}
+    assert later.plan.edits == (*decided.plan.edits, *later.new_edits)
+
+
 def test_what_was_observed_is_not_decided_again():
     line = Line(replace(EAGER, mode="observe"))
     first = line.turn(SEEN)

@@ -174,7 +174,7 @@ def test_tools_and_results_come_largest_first():
 def test_decisions_of_earlier_calls_are_shown_oldest_first():
     turns = [a_turn(turn=3, decisions=("c",)), a_turn(turn=2), a_turn(turn=1, decisions=("a", "b"))]
 
-    assert overview(turns).decisions == ("a", "b", "c")
+    assert overview(turns).decisions == ("turn 1: a", "turn 1: b", "turn 3: c")
 
 
 def test_a_clients_own_title_call_is_not_its_context():

@@ -1,3 +1,5 @@
+import msgspec
+
 from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.ledger.store import SessionSummary
 from proxy.reports.savings import savings
@@ -116,6 +118,13 @@ def test_each_edit_is_shown_with_reason_tokens_and_what_stands_there_now():
     assert [row.after for row in rows] == ["[gone]", "so far", "and that", None, None]
     assert [row.at for row in rows] == ["01", "02", "03", "04", "05"]
     assert all(row.reason for row in rows)
+
+
+def test_each_edit_tells_the_call_that_decided_it_or_that_nobody_knows():
+    dated = msgspec.structs.replace(PLAN.edits[0], turn=7)
+    rows = edits(a_turn(turn=9), Plan((dated, PLAN.edits[1]))).edits
+
+    assert [row.turn for row in rows] == [7, None]
 
 
 def test_originals_are_not_kept_and_that_is_said():

@@ -59,6 +59,7 @@ function editOf(edit) {
     h("summary", { "data-key": `edit-${key}` },
       h("span", { class: "kind" }, kindName(edit.kind)),
       h("span", { class: "tool" }, edit.tool),
+      edit.turn === null ? null : h("span", { class: "hint" }, `turn ${edit.turn}`),
       h("span", { class: "size" }, `≈ ${tokens(edit.tokens_before)} → ${tokens(edit.tokens_after)}`),
       h("span", { class: "why" }, edit.reason)),
     h("div", { class: "halves" },
