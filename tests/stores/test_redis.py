@@ -96,7 +96,7 @@ async def test_a_session_is_summed_anew_when_it_has_a_new_row(url, clock):
     assert (await store.sessions(1))[0].turns == 1
     await store.settle(None, a_turn(2))
     # An earlier call that ended later: the newest start stays, the sum does not.
-    await store.settle(None, a_turn(0))
+    await store.settle(None, a_turn(3, at=1_700_000_000.0))
 
     assert (await store.sessions(1))[0].turns == 3
     await store.close()

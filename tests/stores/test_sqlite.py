@@ -90,7 +90,7 @@ async def test_two_real_processes_write_at_the_same_time_and_nothing_is_lost(pat
             store = a_store(Path(path))
             for number in range(150):
                 await store.decide(an_anchor(f"{name}{number}"), EMPTY_PLAN)
-                await store.settle(an_anchor(f"{name}{number}", usage=a_usage()), a_turn(number, session=name))
+                await store.settle(an_anchor(f"{name}{number}", usage=a_usage()), a_turn(number + 1, session=name))
             await store.close()
         asyncio.run(main(*sys.argv[1:]))
     """
