@@ -208,6 +208,8 @@ class Exchange:
 
     async def refuse(self, error: ProxyError, *, extra: Sequence[tuple[bytes, bytes]] = ()) -> End:
         """Answer with an error of ours in the client's format; once a head is out, the connection just ends."""
+        # The traceback's frames know this exchange, which keeps the error: both would wait for the garbage collector.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         if self._status is None:
             self._status = error.status
             body = self._error_body(self.route, error.status, error.kind, str(error))
@@ -227,8 +229,10 @@ class Exchange:
         self._incoming.answered(whole=end.outcome in ("complete", "refused"))
         for answer in self._answers:
             await answer.aclose()
-        if self.on_end is not None:
-            await settle(self.on_end(end))
+        # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            await settle(on_end(end))
 
     # Inside
 

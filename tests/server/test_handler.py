@@ -1,11 +1,14 @@
 import asyncio
+import gc
 import json
 from itertools import pairwise
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
 from proxy.demo.provider import Answer
+from proxy.server.relay import Exchange
 from tests.builders import messages_of, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider, answering, chat_answer
 
@@ -323,3 +326,80 @@ async def test_r18_each_event_reaches_the_client_before_the_next_one_is_there():
     assert len(moments) >= 5
     assert max(gaps[:5]) > 0.02
     assert moments[-1] - moments[0] > 0.15
+
+
+# What stays of a call
+
+
+def calls_in_memory():
+    return [one for one in gc.get_objects() if isinstance(one, Exchange)]
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def whole(house, provider):
+    await house.chat(SEEN)
+
+
+async def streamed(house, provider):
+    await house.chat(SEEN, stream=True)
+
+
+async def broken(house, provider):
+    await house.http.post("/v1/chat/completions", content=b'{"model": "gpt-4o", "messages": [')
+
+
+async def unmodelled(house, provider):
+    await house.http.get("/v1/models")
+
+
+async def refused_twice(house, provider):
+    for _ in range(2):
+        provider.refuse_next(400, {"error": {"message": "no"}})
+    await house.chat([*rounds(LONG, LONG), said("read it"), user("next")])
+
+
+async def cut(house, provider):
+    provider.cut_next(1)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await house.chat(SEEN, stream=True)
+
+
+async def left(house, provider):
+    body = {"model": "gpt-4o", "messages": SEEN, "stream": True}
+    async with house.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        async for _ in answer.aiter_raw():
+            break
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("end", [whole, streamed, broken, unmodelled, refused_twice, cut, left])
+async def test_a_call_that_has_ended_is_gone_without_the_garbage_collector(end):
+    """With its bodies: garbage that waits for a collection is most of what a busy process holds."""
+    provider = a_provider(answers=lambda *_: Answer(text="word " * 200))
+    async with a_house(provider, prune=EAGER, compact=OFF) as house:
+        await end(house, provider)
+        for _ in range(3000):
+            if not calls_in_memory():
+                break
+            await asyncio.sleep(0.01)
+
+        assert not calls_in_memory()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_a_call_to_an_upstream_that_is_not_there_is_gone_too():
+    async with a_house(None, base_url="http://127.0.0.1:9") as house:
+        await house.chat([user("one")])
+        for _ in range(3000):
+            if not calls_in_memory():
+                break
+            await asyncio.sleep(0.01)
+
+        assert not calls_in_memory()
