@@ -17,6 +17,10 @@ _LEAST_PLACE = 12
 _SAMPLE_BYTES = 48
 _MOST_AT_A_PLACE = 4
 """Lines that are compared because the same bytes stand at one place in them."""
+_PARSED = 2
+"""A body and what was parsed of it, which may be held by nobody else any more."""
+_MESSAGE_BYTES = 512
+"""Of a message: its places in the body and what was noted about it; measured."""
 
 
 class Notes:
@@ -76,13 +80,13 @@ class _Line:
 
 
 class Lines:
-    """Beginnings of earlier bodies. Bounded by the bytes held; least recently used goes first.
+    """Beginnings of earlier bodies. Bounded by the memory that they take; least recently used goes first.
 
     A beginning is looked up by a few bytes at places whose distance doubles, and then compared whole, which costs about
     as much as copying it once.
     """
 
-    def __init__(self, room_bytes: int = 48 * 1024 * 1024) -> None:
+    def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
         self._room = room_bytes
         self._held = 0
         self._lines: OrderedDict[_Line, None] = OrderedDict()
@@ -100,14 +104,14 @@ class Lines:
 
     def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object) -> None:
         """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending)."""
-        if not ends or ends[-1] < 1 << _LEAST_PLACE or len(body) > self._room:
+        size_bytes = _PARSED * len(body) + _MESSAGE_BYTES * len(ends)
+        if not ends or ends[-1] < 1 << _LEAST_PLACE or size_bytes > self._room:
             return
         head = memoryview(body)[: ends[-1]]
         top = len(head).bit_length() - 1
         # Twice, since the end may be what the next body has otherwise.
-        line = _Line(
-            head, ends, value, len(body), [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)]
-        )
+        places = [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)]
+        line = _Line(head, ends, value, size_bytes, places)
         for place in line.places:
             for old in tuple(self._at.get(place, ())):
                 # This one goes on with it.
@@ -118,7 +122,7 @@ class Lines:
             if len(there) > _MOST_AT_A_PLACE:
                 self._drop(there[0])
         self._lines[line] = None
-        self._held += len(body)
+        self._held += size_bytes
         while self._held > self._room:
             self._drop(next(iter(self._lines)))
 
@@ -127,7 +131,7 @@ class Lines:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the bodies that are held."""
+        """About the bytes of memory that is taken at the moment."""
         return self._held
 
     def _drop(self, line: _Line) -> None:

@@ -1,49 +1,51 @@
 """Parsed things, kept by the exact bytes they were parsed from, so that no message is read twice."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from hashlib import blake2b
 from typing import TypeVar, cast
 
 from proxy.conversation.lines import Lines
 
 T = TypeVar("T")
 
-# Slot, key and a parsed message of one short part: 460 bytes by tracemalloc; a call or a result takes a little more.
-_ENTRY_BYTES = 512
-
-_UNKNOWN = object()
+# Slot, key and a parsed message without its texts: 540 to 620 bytes by tracemalloc.
+_ENTRY_BYTES = 640
+_SMALL_BYTES = 1024
+"""Of raw bytes: what is made of less is not measured but taken for as large, twice."""
+_DIGEST_BYTES = 16
 
 
 class Recall:
     """A bounded memo from raw bytes to whatever was made of them; least recently used goes first.
 
-    `room_bytes` bounds the raw bytes held as keys, with a fixed charge for each: what is made of them is of the same
-    order of size, but even of the shortest message never smaller than that.
+    `room_bytes` bounds the memory of what was made, of its keys and of beginnings of whole bodies (`lines`), a third
+    and two thirds of it. Of the raw bytes only a digest is kept: they would double what a message takes.
     """
 
-    def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
-        self._room = room_bytes
+    def __init__(self, room_bytes: int = 96 * 1024 * 1024) -> None:
+        self._room = room_bytes // 3
         self._held = 0
-        self.lines = Lines()
+        self.lines = Lines(room_bytes - self._room)
         """Beginnings of whole bodies, for whoever reads the next one."""
-        self._known: OrderedDict[tuple[Hashable, bytes], object] = OrderedDict()
+        self._known: OrderedDict[tuple[Hashable, bytes], tuple[object, int]] = OrderedDict()
 
     def get(self, kind: Hashable, raw: bytes, make: Callable[[bytes], T]) -> T:
         """What `make(raw)` gave when these bytes were first seen. `kind`: everything else that `make` depends on."""
-        key = (kind, raw)
+        key = (kind, blake2b(raw, digest_size=_DIGEST_BYTES).digest())
         known = self._known
-        found = known.get(key, _UNKNOWN)
-        if found is not _UNKNOWN:
-            # Every look-up compares the bytes: as long as nothing will have to go, the order is left alone.
-            if self._held * 2 > self._room:
-                known.move_to_end(key)
-            return cast("T", found)
+        found = known.get(key)
+        if found is not None:
+            known.move_to_end(key)
+            return cast("T", found[0])
         value = make(raw)
-        known[key] = value
-        self._held += len(raw) + _ENTRY_BYTES
+        size_bytes = _ENTRY_BYTES + (2 * len(raw) if len(raw) < _SMALL_BYTES else _size_of(value))
+        known[key] = (value, size_bytes)
+        self._held += size_bytes
         while self._held > self._room and len(known) > 1:
-            (_, old), _ = known.popitem(last=False)
-            self._held -= len(old) + _ENTRY_BYTES
+            _, (_, old_bytes) = known.popitem(last=False)
+            self._held -= old_bytes
         return value
 
     def __len__(self) -> int:
@@ -51,5 +53,13 @@ class Recall:
 
     @property
     def held_bytes(self) -> int:
-        """Raw bytes held at the moment, with the charge for each entry."""
+        """About the bytes of memory that is taken at the moment, without `lines`."""
         return self._held
+
+
+def _size_of(value: object) -> int:
+    """Memory of a value of ours: of texts exactly, which have one to four bytes a character."""
+    if isinstance(value, tuple | list):
+        return sys.getsizeof(value) + sum(map(_size_of, value))
+    fields = getattr(type(value), "__slots__", ())
+    return sys.getsizeof(value) + sum(_size_of(getattr(value, name)) for name in fields)

@@ -64,7 +64,7 @@ class Handler:
             habits=Habits(ledger),
             lifetimes=Lifetimes(ledger, time.time),
             summarizer=Summarizer(engine, time.time, self._spent),
-            recall=Recall(),
+            recall=Recall(settings.server.cache_mb * 1024 * 1024),
             memo=Memo(),
         )
 

@@ -1,6 +1,12 @@
+import gc
+import json
+import tracemalloc
+
+import orjson
 import pytest
 
 from proxy.conversation.recall import Recall
+from proxy.dialects.openai_chat.view import parse_message
 
 
 def test_the_same_bytes_are_made_into_something_once():
@@ -21,13 +27,13 @@ def test_kinds_do_not_mix():
 
 
 def test_the_least_recently_used_goes_first():
-    recall = Recall(room_bytes=40_000)
+    recall = Recall(room_bytes=3 * 40_000)
     for name in (b"a", b"b", b"c"):
-        recall.get("kind", name * 10_000, lambda raw: raw[:1])
+        recall.get("kind", name * 10_000, bytes)
     recall.get("kind", b"a" * 10_000, lambda _: b"made again")
-    recall.get("kind", b"d" * 10_000, lambda raw: raw[:1])
+    recall.get("kind", b"d" * 10_000, bytes)
 
-    assert recall.get("kind", b"a" * 10_000, lambda _: b"made again") == b"a"
+    assert recall.get("kind", b"a" * 10_000, lambda _: b"made again") == b"a" * 10_000
     assert recall.get("kind", b"b" * 10_000, lambda _: b"made again") == b"made again"
 
 
@@ -48,6 +54,32 @@ def test_many_small_things_are_bounded_too():
 
     assert len(recall) < 1000
     assert recall.held_bytes <= 100_000
+
+
+def messages(count, words):
+    """Raw messages, all different, as clients send them: with and without characters outside ASCII."""
+    for number in range(count):
+        text = f"{number} {words}"
+        yield orjson.dumps({"role": "user", "content": text})
+        yield json.dumps({"role": "tool", "tool_call_id": "c", "content": text}).encode()
+
+
+@pytest.mark.parametrize("words", ["", "line of a file\n" * 20, "word " * 2000, "日本語 " * 400, "done 🎉 " * 400])
+def test_what_is_held_takes_the_memory_that_is_said(words):
+    recall = Recall()
+    raws = list(messages(300, words))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for raw in raws:
+            recall.get("chat", raw, parse_message)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+    assert 0.9 * taken < recall.held_bytes < 2 * taken
 
 
 def test_what_could_not_be_made_is_not_held():
