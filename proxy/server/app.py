@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route as Page
 
-from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused
+from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused, UpstreamError
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.engines.base import Engine
 from proxy.server.heartbeat import Send
@@ -142,6 +142,9 @@ class App:
                 raise
             task.uncancel()
         except ProxyError as error:
+            if isinstance(error, UpstreamError):
+                # Its text is ours, and names no address: whoever runs this must be able to tell one cause from another.
+                log.warning("upstream_failed", upstream=exchange.route.upstream_name, reason=str(error))
             await exchange.refuse(error)
         except Exception as error:  # noqa: BLE001  the last place that can still answer
             # Texts of unexpected errors may quote content: only the class is named.

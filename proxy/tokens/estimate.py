@@ -81,7 +81,7 @@ class Weight:
 class Memo:
     """Weights that are known, bounded; least recently used go first. One a process, shared by all scales."""
 
-    def __init__(self, room: int = 32_768) -> None:
+    def __init__(self, room: int = 16_384) -> None:
         self._room = room
         self._known: OrderedDict[tuple[str, bytes], Weight] = OrderedDict()
 

@@ -6,7 +6,7 @@ Clients keep `--streams` calls open at the same time: growing agent conversation
 are pruned, which begin anew after some turns; unread calls; broken bodies; refusals; answers that are cut; clients that hang up
 in the middle. Every ten seconds the process is looked at from outside: resident memory, open files, threads, sockets, and
 its own count of open calls. At the end the load stops, and what is still open then has leaked. The slope of memory is fitted
-over the second half, when caches that are bounded have had time to fill. The provider is a process of its own.
+over the last two thirds, when caches that are bounded have had time to fill. The provider is a process of its own.
 """
 
 import argparse
@@ -227,11 +227,11 @@ async def open_calls(http, url):
 
 
 def slope(points):
-    """MB per hour, by least squares over (seconds, MB)."""
+    """MB per minute, by least squares over (seconds, MB)."""
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return 3600 * sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    return 60 * sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
 async def soak(options):
@@ -270,7 +270,7 @@ async def soak(options):
             await asyncio.sleep(IDLE_S)
             calls, seen = await open_calls(looking, url), looked_at(proxy._pid)
             events = [json.loads(line) for line in proxy.log().splitlines() if line.startswith("{")]
-    half = [point for point in points if point[0] >= points[-1][0] / 2]
+    settled = [point for point in points if point[0] >= points[-1][0] / 3]
     return {
         "minutes": options.minutes,
         "streams": options.streams,
@@ -280,7 +280,7 @@ async def soak(options):
         "idle_mb": round(idle[0], 1),
         "peak_mb": round(max(mb for _, mb in points), 1),
         "end_mb": round(seen[0], 1),
-        "slope_mb_per_hour": round(slope(half), 1),
+        "slope_mb_per_min": round(slope(settled), 2),
         "files_idle": idle[1],
         "files_end": seen[1],
         "sockets_end": seen[2],
@@ -289,6 +289,7 @@ async def soak(options):
         "errors_logged": dict(
             Counter(event["error_type"] for event in events if event.get("outcome") == "error").most_common()
         ),
+        "upstream_failed": dict(Counter(event["reason"] for event in events if event["event"] == "upstream_failed")),
         "failed_open": sum(bool(event.get("failed_open")) or event["event"] == "failed_open" for event in events),
         "unexpected": sum(event["event"] == "call_failed" for event in events),
     }

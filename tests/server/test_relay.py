@@ -3,6 +3,7 @@ import gzip
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.errors import BodyTooLarge, UnsupportedEncoding
 from proxy.server.relay import End, relay
@@ -487,6 +488,17 @@ async def test_upstream_that_cannot_be_reached_is_told_in_the_clients_format():
         assert status == 502
         assert b'"type":"upstream_error"' in await client.body(headers)
         assert (await ends.only()).outcome == "refused"
+
+
+async def test_the_log_says_why_an_upstream_failed():
+    with capture_logs() as events:
+        async with a_proxy("http://127.0.0.1:9") as base, a_client(base) as client:
+            await client.send(a_call(path="/v1/messages"))
+            await client.head()
+
+    (event,) = [event for event in events if event["event"] == "upstream_failed"]
+    assert event["upstream"] == "anthropic"
+    assert event["reason"] == "cannot connect to the upstream (ConnectionRefusedError)"
 
 
 async def test_error_of_the_handler_is_an_error_in_the_clients_format_without_its_text():

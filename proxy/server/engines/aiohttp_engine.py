@@ -1,7 +1,6 @@
 """The relay's second engine, on aiohttp: the fastest well-kept client that keeps streams as they come."""
 
 import ssl
-import time
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from functools import lru_cache
@@ -15,7 +14,7 @@ from proxy.server.engines.base import (
     CONNECT_TIMEOUT_S,
     HEADER_LIMIT_BYTES,
     KEEP_ALIVE_S,
-    STALE_WITHIN_S,
+    Grace,
     UpstreamRequest,
 )
 from proxy.wire.headers import Headers
@@ -43,15 +42,17 @@ class AiohttpEngine:
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
-        started = time.monotonic()
+        grace = Grace()
         try:
             return await self._attempt(request)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            stale = _reused.get() and time.monotonic() - started < STALE_WITHIN_S
+            stale = _reused.get() and grace.lasts
             if not stale or not isinstance(request.body, bytes | None) or _answered(error):
                 raise _mapped(error) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _mapped(error) from error
+        finally:
+            grace.end()
         try:
             return await self._attempt(request)
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -1,5 +1,6 @@
 """The seam to whatever HTTP client carries a call to its upstream."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,37 @@ KEEP_ALIVE_S = 55.0
 """Idle connections are dropped before the usual 60 s of load balancers do it."""
 STALE_WITHIN_S = 1.0
 """A kept connection that dies this soon after a request, with no byte of an answer, was dead before."""
+_LOOKS = 8
+_LOOK_S = 0.025
+
+
+class Grace:
+    """Tells whether so little time has passed since a request that its kept connection may have been dead before.
+
+    A clock alone cannot tell: on a loop that was held up (by a burst of calls, or a machine with too much to do), what
+    happened at once is seen late. So when time is up, the loop first gets some turns to look at its sockets and to
+    tell whoever waits.
+    """
+
+    __slots__ = ("_looks", "_timer")
+
+    def __init__(self) -> None:
+        self._looks = _LOOKS
+        self._timer = asyncio.get_running_loop().call_later(STALE_WITHIN_S, self._look)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it still may have been dead before."""
+        return self._looks > 0
+
+    def end(self) -> None:
+        """Nobody will ask any more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        self._looks -= 1
+        if self.lasts:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

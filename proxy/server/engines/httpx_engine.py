@@ -1,7 +1,6 @@
 """The relay's other engine, on httpx: slower, for those who need its transports."""
 
 import ssl
-import time
 from collections.abc import AsyncIterator
 from functools import lru_cache
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import httpx
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, STALE_WITHIN_S, UpstreamRequest
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, Grace, UpstreamRequest
 from proxy.wire.headers import Headers
 
 _PIECE_BYTES = 256 * 1024
@@ -23,15 +22,17 @@ class HttpxEngine:
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
-        started = time.monotonic()
+        grace = Grace()
         connected: list[str] = []
         try:
             return await self._attempt(request, connected)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             dead = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
-            stale = not connected and time.monotonic() - started < STALE_WITHIN_S
+            stale = not connected and grace.lasts
             if not (dead and stale) or not isinstance(request.body, bytes | None):
                 raise _mapped(error) from error
+        finally:
+            grace.end()
         try:
             return await self._attempt(request, connected)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, STALE_WITHIN_S, UpstreamRequest
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, Grace, UpstreamRequest
 from proxy.server.engines.connection import Connection
 from proxy.wire.headers import Headers, first
 
@@ -47,15 +47,17 @@ class LeanEngine:
         base = _taken_apart(request.url_base)
         head, chunked = _head(request, base)
         key = (base.host, base.port, request.ca_file, base.is_tls)
-        connection = self._kept(key)
+        # What cannot be sent twice does not go where it may be lost.
+        connection = self._kept(key) if isinstance(request.body, bytes | None) else None
         if connection is not None:
-            started = asyncio.get_running_loop().time()
+            grace = Grace()
             try:
                 return await self._exchange(key, connection, head, request, chunked=chunked)
             except UpstreamBroken:
-                stale = not connection.answered and asyncio.get_running_loop().time() - started < STALE_WITHIN_S
-                if not stale or not isinstance(request.body, bytes | None):
+                if connection.answered or not grace.lasts:
                     raise
+            finally:
+                grace.end()
         connection = await self._connect(base, request)
         return await self._exchange(key, connection, head, request, chunked=chunked)
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from proxy.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
-from proxy.server.engines.base import UpstreamRequest
+from proxy.server.engines.base import STALE_WITHIN_S, UpstreamRequest
 from tests.server.engines.raw import answering, raw_server
 from tests.serving import serving
 
@@ -317,7 +317,7 @@ class EngineContract:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.wait_for(server.closed.wait(), 0.5)
+            await asyncio.wait_for(server.closed.wait(), 30)
 
     async def test_letting_go_of_an_unread_body_closes_the_connection_at_once(self):
         async def talk(server, reader, writer):
@@ -329,7 +329,7 @@ class EngineContract:
             answer = await engine.send(a_request(server.url))
             assert await anext(answer.chunks()) == b"hi"
             await answer.aclose()
-            await asyncio.wait_for(server.closed.wait(), 0.5)
+            await asyncio.wait_for(server.closed.wait(), 30)
 
         assert not answer.complete
 
@@ -355,12 +355,24 @@ class EngineContract:
         assert (server.connections, len(server.heads)) == (2, 3)
 
     async def test_kept_connection_that_dies_late_may_have_been_at_work(self):
-        async with raw_server(self.dying(server_waits_s=1.2)) as server, self.engine() as engine:
+        async with raw_server(self.dying(server_waits_s=2.5)) as server, self.engine() as engine:
             await body_of(await engine.send(a_request(server.url)))
             with pytest.raises(UpstreamBroken):
                 await engine.send(a_request(server.url))
 
         assert len(server.heads) == 2
+
+    async def test_death_that_a_busy_loop_sees_late_is_an_early_one(self):
+        """A burst of calls holds the loop up for longer than a dead connection is waited for."""
+        async with raw_server(self.dying()) as server, self.engine() as engine:
+            await body_of(await engine.send(a_request(server.url)))
+            again = asyncio.ensure_future(engine.send(a_request(server.url)))
+            while len(server.heads) < 2:
+                await asyncio.sleep(0.005)
+            time.sleep(STALE_WITHIN_S + 0.1)
+            assert await body_of(await again) == b"ok"
+
+        assert (server.connections, len(server.heads)) == (2, 3)
 
     async def test_body_that_cannot_be_read_again_is_not_sent_again(self):
         async with raw_server(self.dying()) as server, self.engine() as engine:

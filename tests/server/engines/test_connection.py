@@ -69,7 +69,7 @@ async def test_answer_before_the_end_of_the_upload_counts_and_ends_it(engine):
         answer = await engine.send(a_request(server.url, body=b"x" * 50_000_000))
 
         assert (answer.status, await body_of(answer), answer.complete) == (413, b"ok", True)
-        await asyncio.wait_for(server.closed.wait(), 1)
+        await asyncio.wait_for(server.closed.wait(), 30)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_bytes_that_nobody_asked_for_close_a_kept_connection(engine):
 
     async with raw_server(talk) as server:
         assert await body_of(await engine.send(a_request(server.url))) == b"ok"
-        await asyncio.wait_for(server.closed.wait(), 1)
+        await asyncio.wait_for(server.closed.wait(), 30)
         assert await body_of(await engine.send(a_request(server.url))) == b"ok"
 
         assert server.connections == 2

@@ -1,0 +1,35 @@
+import asyncio
+import time
+
+import pytest
+
+from proxy.server.engines.base import STALE_WITHIN_S, Grace
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_grace_lasts_for_its_time_and_ends():
+    grace = Grace()
+    began = time.monotonic()
+    assert grace.lasts
+
+    while grace.lasts:
+        await asyncio.sleep(0.01)
+
+    assert time.monotonic() - began >= STALE_WITHIN_S
+
+
+async def test_grace_of_a_loop_that_was_held_up_lasts_until_it_has_looked_at_its_sockets():
+    grace = Grace()
+    time.sleep(STALE_WITHIN_S + 0.1)
+    await asyncio.sleep(0)
+
+    assert grace.lasts
+
+
+async def test_grace_that_was_ended_changes_no_more():
+    grace = Grace()
+    grace.end()
+    await asyncio.sleep(STALE_WITHIN_S + 0.5)
+
+    assert grace.lasts
