@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from proxy.conversation.edit import Plan
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 
 
@@ -42,7 +43,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(Protocol):
-    """Anchors, plans, turns, and a few small learned values."""
+    """Anchors, plans, turns, originals, and a few small learned values."""
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """The anchors under these prefix keys, in their order: one batched read."""
@@ -53,8 +54,14 @@ class Ledger(Protocol):
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """Store an anchor and its plan before the request goes out; durable when this returns."""
 
-    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
-        """Store what a call came to: its anchor (None when it must not advance) and its row. May be written behind."""
+    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+        """Store what a call came to: its anchor (None when it must not advance) and its row. May be written behind.
+
+        `originals`: what its new edits replaced; of each conversation the newest MOST_SESSION_BYTES stay.
+        """
+
+    async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        """The kept originals of a conversation, in the order of `ids`: one batched read."""
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """Rows for reports, newest first."""

@@ -10,12 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.reports.accuracy import Accuracy, AccuracyRow
+from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview, Row
 from proxy.reports.savings import Arm, Bill, Line, Savings
 from proxy.reports.sessions import SessionPage
 from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
 
 _BAR_WIDTH = 64
+_QUOTED_LINES = 4
+_QUOTED_CHARS = 400
 _NAMES = {"system": "System prompt", "tools": "Tools", "messages": "Messages", "reasoning": "  of it reasoning"}
 
 
@@ -129,6 +132,44 @@ def _by_tool(shown: Overview) -> Table:
     for one in shown.by_tool[:12]:
         table.add_row("  " + escape(one.tool), tokens(one.tokens))
     return table
+
+
+def edits_screen(shown: Edits) -> RenderableType:
+    """A conversation's edits, the newest last, each with the beginning of what stood there and of what stands there now."""
+    if not shown.known:
+        return f"session {shown.session}: the store no longer has the plan of turn {shown.turn}"
+    if not shown.edits:
+        return f"session {shown.session}: nothing was taken out"
+    saved = sum(edit.saved_tokens for edit in shown.edits)
+    head = (
+        f"[bold]Edits of session {shown.session}[/bold], turn {shown.turn}: {len(shown.edits)}, {signed(-saved)} tokens"
+    )
+    return Group(head, *(line for edit in shown.edits for line in _edit(edit)))
+
+
+def _edit(edit: EditRow) -> Iterator[RenderableType]:
+    made = "turn n/a" if edit.turn is None else f"turn {edit.turn}"
+    yield ""
+    yield (
+        f"[bold]{edit.number}. {edit.kind}[/bold] {escape(edit.tool)} ({made})"
+        f" {tokens(edit.tokens_before)} → {tokens(edit.tokens_after)} tokens: {escape(edit.reason)}"
+    )
+    yield from _quoted("before", edit.before, edit.before_note)
+    yield from _quoted("after", edit.after, "nothing stands there now")
+
+
+def _quoted(name: str, text: str | None, note: str) -> Iterator[RenderableType]:
+    """The first lines of a text, cut to the width; control characters as they are written, never acted on."""
+    if text is None:
+        yield f"  {name + ':':<8}({escape(note)})"
+        return
+    lines = text.splitlines() or [""]
+    for number, line in enumerate(lines[:_QUOTED_LINES]):
+        safe = "".join(char if char.isprintable() else " " for char in line[:_QUOTED_CHARS])
+        yield Text(f"  {name + ':' if number == 0 else '':<8}{safe}", no_wrap=True, overflow="ellipsis")
+    more = len(lines) - _QUOTED_LINES
+    if more > 0:
+        yield f"  {'':<8}… {tokens(more)} more lines"
 
 
 def accuracy_screen(shown: Accuracy) -> RenderableType:

@@ -1,26 +1,12 @@
-"""The list of conversations, one conversation's calls, and its edits."""
+"""The list of conversations, and one conversation's calls."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from proxy.conversation.edit import (
-    Edit,
-    Insert,
-    Plan,
-    Replace,
-    RestoreReasoning,
-    StripReasoning,
-    Summarise,
-    kind_of,
-    saved_tokens,
-)
 from proxy.ledger.records import Turn
 from proxy.ledger.store import SessionSummary
 from proxy.reports.savings import Bill, bill
-
-NOT_KEPT = "not stored: the original stands in the client's own history"
-_NEW = "nothing stood here"
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,39 +92,6 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
     """`before` of the next page; None at the end."""
 
 
-class EditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One edit that stands in the conversation."""
-
-    kind: str
-    """clear | repeat | cap | ansi | collapse | delta | summarise | insert | strip | restore"""
-    turn: int | None
-    """Number of the call at which it was decided; None when that is not known."""
-    tool: str
-    reason: str
-    at: str
-    """Hex key of the message that it is anchored to: of a summary the last one covered, of an insertion the one before."""
-    tokens_before: int
-    tokens_after: int
-    saved_tokens: int
-    """Negative for what it adds."""
-    after: str | None
-    """The text that stands there now; None where nothing does."""
-    before: None = None
-    before_note: str = NOT_KEPT
-
-
-class Edits(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken out of a conversation, and put in."""
-
-    session: str
-    turn: int
-    """The newest call: its plan is shown."""
-    known: bool
-    """False when the store no longer has that plan."""
-    edits: tuple[EditRow, ...]
-    """In the order in which they were decided."""
-
-
 def page(
     found: Sequence[SessionSummary], *, offset: int, limit: int, queued: Mapping[str, int], modes: Mapping[str, str]
 ) -> SessionPage:
@@ -188,51 +141,4 @@ def turn_row(turn: Turn) -> TurnRow:
         output_tokens=turn.usage.output_tokens,
         paid=turn.cost,
         unpruned=turn.cost_unpruned,
-    )
-
-
-def edits(turn: Turn, plan: Plan | None) -> Edits:
-    """The edits of a call's plan; None: the store has lost it."""
-    found: Iterable[Edit] = plan.edits if plan is not None else ()
-    return Edits(session=turn.session, turn=turn.turn, known=plan is not None, edits=tuple(map(_edit_row, found)))
-
-
-def _edit_row(edit: Edit) -> EditRow:
-    match edit:
-        case Replace():
-            counts = (edit.tokens_before, edit.tokens_after)
-            return _row(edit, edit.at, counts, edit.text, reason=edit.reason, tool=edit.tool)
-        case Summarise():
-            return _row(edit, edit.last, (edit.tokens_before, edit.tokens_after), edit.text, reason=edit.reason)
-        case Insert():
-            counts = (0, edit.tokens_after)
-            return _row(edit, edit.after, counts, edit.text, reason="a queued user message", note=_NEW)
-        case RestoreReasoning():
-            counts = (0, edit.tokens_after)
-            return _row(edit, edit.at, counts, None, reason="the provider demands this reasoning back", note=_NEW)
-        case StripReasoning():
-            return _row(edit, edit.at, (edit.tokens_before, 0), None, reason="reasoning.strip")
-
-
-def _row(
-    edit: Edit,
-    at: bytes,
-    counts: tuple[int, int],
-    after: str | None,
-    *,
-    reason: str,
-    tool: str = "",
-    note: str = NOT_KEPT,
-) -> EditRow:
-    return EditRow(
-        kind=kind_of(edit),
-        turn=edit.turn or None,
-        tool=tool,
-        reason=reason,
-        at=at.hex(),
-        tokens_before=counts[0],
-        tokens_after=counts[1],
-        saved_tokens=saved_tokens(edit),
-        after=after,
-        before_note=note,
     )

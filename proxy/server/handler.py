@@ -14,6 +14,7 @@ from proxy.dialects import dialect_for
 from proxy.dialects.base import Observation, Reader
 from proxy.dialects.models import windows_in
 from proxy.errors import StoreError
+from proxy.exchange.originals import originals_of
 from proxy.exchange.prepare import Ready
 from proxy.exchange.reasoning import keeps_reasoning
 from proxy.exchange.settle import Circumstances, settle
@@ -55,6 +56,7 @@ class Handler:
         board: Board | None = None,
         watch: Watch | None = None,
     ) -> None:
+        self._keeps_originals = settings.store.originals
         self.shared = Shared(
             ledger=ledger,
             board=board or Board(ledger, settings.mode),
@@ -140,7 +142,8 @@ class Handler:
             self.shared.watch.settled(turn)
             if call.queued and turn.outcome not in ("ok", "blocked"):
                 await unsaid(self.shared, call)
-            await self.shared.ledger.settle(settled.anchor, turn)
+            originals = originals_of(call.ready) if self._keeps_originals else ()
+            await self.shared.ledger.settle(settled.anchor, turn, originals)
             for anchor in settled.held:
                 await self.shared.ledger.decide(anchor, EMPTY_PLAN)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)

@@ -13,9 +13,11 @@ from proxy.errors import ProxyError, SettingsError
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger, TurnQuery
 from proxy.reports.accuracy import Accuracy, accuracy
+from proxy.reports.edits import Edits, edits
 from proxy.reports.overview import Overview, overview
 from proxy.reports.savings import Savings, savings
 from proxy.reports.sessions import SessionPage, page
+from proxy.server.originals import kept_originals
 from proxy.settings.values import Settings
 from proxy.stores import open_store
 
@@ -44,7 +46,26 @@ class Inquiry:
         turns = self._read(lambda ledger: ledger.turns(TurnQuery(session=chosen, limit=200)))
         found = overview(turns)
         if found is None:
-            raise ProxyError(f"no calls of session {chosen!r} are recorded; `pruning-proxy sessions` lists them")
+            raise _unknown(chosen)
+        return found
+
+    def edits(self, session: str) -> Edits:
+        """The edits of a session's newest call, with what they replaced; empty: of the one with the newest call."""
+        chosen = session or self._newest()
+        if self._url:
+            return self._asked(f"sessions/{quote(chosen, safe='')}/edits?originals=1", Edits)
+
+        async def read(ledger: Ledger) -> Edits | None:
+            turns = await ledger.turns(TurnQuery(session=chosen, limit=200))
+            newest = next((turn for turn in turns if turn.purpose == "main"), None)
+            if newest is None:
+                return None
+            plan = await ledger.plan(newest.plan_id)
+            return edits(newest, plan, await kept_originals(ledger, chosen, plan.edits if plan is not None else ()))
+
+        found = self._read(read)
+        if found is None:
+            raise _unknown(chosen)
         return found
 
     def sessions(self, limit: int) -> SessionPage:
@@ -81,7 +102,7 @@ class Inquiry:
     def _read(self, ask: Callable[[Ledger], Awaitable[T]]) -> T:
         async def read() -> T:
             store = self._settings.store
-            ledger = open_store(store.url, ttl_s=store.ttl_hours * 3600, clock=time.time)
+            ledger = open_store(store.url, ttl_s=store.ttl_hours * 3600, clock=time.time, key=store.key)
             try:
                 return await ask(ledger)
             finally:
@@ -102,6 +123,10 @@ class Inquiry:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.MsgspecError as error:
             raise ProxyError(f"--url: {self._url!r} is not a proxy of this version") from error
+
+
+def _unknown(session: str) -> ProxyError:
+    return ProxyError(f"no calls of session {session!r} are recorded; `pruning-proxy sessions` lists them")
 
 
 def _message(answer: httpx.Response) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console, RenderableType
 
 from proxy.errors import SettingsError
-from proxy.reports.screens import accuracy_screen, context_screen, savings_screen, sessions_screen
+from proxy.reports.screens import accuracy_screen, context_screen, edits_screen, savings_screen, sessions_screen
 from proxy.server.inquiry import Inquiry
 from proxy.settings.values import Settings
 
@@ -22,6 +22,7 @@ def add_flags(command: str, parser: argparse.ArgumentParser) -> None:
     """The flags of one of the commands context, accuracy, savings and sessions."""
     if command == "context":
         parser.add_argument("session", metavar="SESSION", nargs="?", default="", help="default: the newest one")
+        parser.add_argument("--edits", action="store_true", help="show each edit instead: why, before and after")
     elif command == "sessions":
         parser.add_argument("--limit", metavar="N", default="20", help="how many, newest first (default 20)")
     else:
@@ -38,6 +39,9 @@ def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
     found: Any
     shown: RenderableType
     match command:
+        case "context" if options.edits:
+            found = inquiry.edits(options.session)
+            shown = edits_screen(found)
         case "context":
             found = inquiry.context(options.session)
             shown = context_screen(found)

@@ -72,6 +72,8 @@ class Store(Section, frozen=True, kw_only=True):
     """Hours after which a conversation that nobody continued is forgotten."""
     key: Secret = ""
     """Passphrase of at least 16 characters that seals what is stored of content; empty: stored as it is."""
+    originals: bool = True
+    """Keep what edits replaced for `context --edits` and the dashboard, bounded in size and life."""
 
 
 class Upstream(Section, frozen=True, kw_only=True):

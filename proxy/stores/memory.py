@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.errors import Unstorable
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.stores.attic import Attic
 from proxy.stores.shelf import Shelf
 from proxy.stores.turnlog import TurnLog
 
@@ -37,7 +39,7 @@ def _text(edit: Edit) -> str:
 class MemoryStore:
     """Fulfils `Ledger`; bounded by number, bytes and age, least recently used goes first.
 
-    `room_bytes` is divided: a quarter for anchors, half for plans, a quarter for turns.
+    `room_bytes` is divided: a quarter for anchors, half for plans, an eighth for turns, an eighth for originals.
     """
 
     def __init__(
@@ -53,13 +55,15 @@ class MemoryStore:
             most=most_anchors, room_bytes=room_bytes // 4, ttl_s=ttl_s, clock=clock
         )
         self._plans: Shelf[bytes, Plan] = Shelf(most=most_anchors, room_bytes=room_bytes // 2, ttl_s=ttl_s, clock=clock)
-        self._turns = TurnLog(most=most_turns, room_bytes=room_bytes // 4, ttl_s=ttl_s, clock=clock)
+        self._turns = TurnLog(most=most_turns, room_bytes=room_bytes // 8, ttl_s=ttl_s, clock=clock)
+        self._attic = Attic(room_bytes=room_bytes // 8, ttl_s=ttl_s, clock=clock)
         self._learned: Shelf[str, bytes] = Shelf(most=4096, room_bytes=4 * MIB, ttl_s=ttl_s, clock=clock)
 
     @property
     def held_bytes(self) -> int:
         """About how many bytes are held."""
-        return sum(part.held_bytes for part in (self._anchors, self._plans, self._turns, self._learned))
+        parts = (self._anchors, self._plans, self._turns, self._attic, self._learned)
+        return sum(part.held_bytes for part in parts)
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger."""
@@ -79,13 +83,19 @@ class MemoryStore:
                 raise Unstorable(f"a plan of {size_bytes} bytes does not fit into the memory store")
         self._keep(anchor)
 
-    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger."""
         if anchor is not None:
             self._plans.renew(anchor.plan_id)
             self._keep(anchor)
         self._turns.add(turn)
         self._turns.sweep(_SWEEP_STEPS)
+        if originals:
+            self._attic.add(turn.session, originals)
+
+    async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        """See Ledger."""
+        return self._attic.get(session, ids)
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger."""

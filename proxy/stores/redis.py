@@ -7,6 +7,7 @@ upgrade and each sees only its own:
     pp1:t:<session>    hash: a session's rows, field = start and turn number, at most `most_rows`
     pp1:s              sorted set: sessions by the start of their newest call, at most `most_sessions`
     pp1:l:<name>       a learned value
+    pp1:o:<session>    hash: what a session's edits replaced, see redis_originals
 
 The server's clock ends a key's life, so replicas whose clocks differ agree. Only a session's rows carry the Unix time of
 their end in front, by the writer's clock, since they live in one key. The number of anchors follows from calls within
@@ -19,20 +20,20 @@ import contextlib
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from redis.asyncio import Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.errors import StoreError
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, plan_bytes
+from proxy.stores.redis_client import client_for
+from proxy.stores.redis_originals import fields_of, newest_by_id, opened, too_much
 from proxy.stores.redis_url import RedisTarget
 from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
@@ -40,8 +41,8 @@ from proxy.stores.turnlog import key_of, summarise
 
 PREFIX = b"pp1:"
 """1 is the schema: a change that older programs cannot read gets the next number."""
-_ANCHOR, _PLAN, _ROWS, _SESSIONS, _LEARNED = (PREFIX + name for name in (b"a:", b"p:", b"t:", b"s", b"l:"))
-
+_ANCHOR, _PLAN, _ROWS, _SESSIONS = (PREFIX + name for name in (b"a:", b"p:", b"t:", b"s"))
+_LEARNED, _ORIGINALS = PREFIX + b"l:", PREFIX + b"o:"
 _END = struct.Struct(">d")
 _FIELD = struct.Struct(">dq")
 _OFF_LOOP_BYTES = 128 * 1024
@@ -74,7 +75,7 @@ class RedisStore:
         self._timeout_s = target.timeout_s
         self._most_rows = most_rows
         self._most_sessions = most_sessions
-        self._client, self._sentinels = _client(target)
+        self._client, self._sentinels = client_for(target)
         self._turnstile = asyncio.Semaphore(_AT_ONCE)
         self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=24 * MIB, ttl_s=ttl_s, clock=clock)
         self._lines: Shelf[str, tuple[tuple[float, int], SessionSummary]] = Shelf(
@@ -125,9 +126,11 @@ class RedisStore:
         async with self._asking("decide"):
             await pipeline.execute()
 
-    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger: one round trip, now and then a second one that removes what is too much."""
         pipeline = self._client.pipeline(transaction=False)
+        if originals:
+            await self._put_originals(pipeline, turn.session, originals)
         self._put_row(pipeline, turn)
         if anchor is not None:
             pipeline.set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor), px=self._ttl_ms)
@@ -141,6 +144,8 @@ class RedisStore:
             pipeline.hlen(_rows_key(turn.session))
         async with self._asking("settle"):
             answers = await pipeline.execute()
+            if originals and (over := too_much(answers[2])):
+                await self._client.hdel(_rows_key(turn.session, _ORIGINALS), *over)
             if trim and answers[-1] > self._most_rows:
                 await self._remove_oldest(turn.session, answers[-1])
 
@@ -178,6 +183,18 @@ class RedisStore:
                 self._sum(session, states[session], rows)
         lines = [self._lines.get(session) for session in states]
         return [line[1] for line in lines if line is not None]
+
+    async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        """See Ledger."""
+        name, now, sealing = _rows_key(session, _ORIGINALS), self._clock(), self._sealing
+        async with self._asking("originals", _REPORT_TIMEOUT_S):
+            fields = newest_by_id(await self._client.hkeys(name))
+            known = [place for place in ids if place in fields]
+            values = await self._client.hmget(name, [fields[place] for place in known]) if known else []
+        found = dict(zip(known, values, strict=True))
+        return await asyncio.to_thread(
+            lambda: [opened(session, place, found.get(place), sealing, now) for place in ids]
+        )
 
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
@@ -223,6 +240,15 @@ class RedisStore:
         pipeline.zadd(_SESSIONS, {turn.session: turn.at}, gt=True)
         pipeline.pexpire(_SESSIONS, self._ttl_ms)
 
+    async def _put_originals(self, pipeline: Any, session: str, originals: Sequence[Original]) -> None:
+        """Three commands in front of all others; the last one's answer tells what there is now."""
+        packed = partial(fields_of, session, originals, self._sealing, now=self._clock(), ttl_s=self._ttl_s)
+        large = sum(len(original.text) for original in originals) > _OFF_LOOP_BYTES
+        name = _rows_key(session, _ORIGINALS)
+        pipeline.hset(name, mapping=await asyncio.to_thread(packed) if large else packed())
+        pipeline.pexpire(name, self._ttl_ms)
+        pipeline.hkeys(name)
+
     async def _remove_oldest(self, session: str, rows: int) -> None:
         """Bring a session back under its bound, with a sixteenth to spare so that this stays rare."""
         name = _rows_key(session)
@@ -257,8 +283,8 @@ class RedisStore:
             self._lines.put(session, (state, line), 1, min(end for _, end in rows))
 
 
-def _rows_key(session: str) -> bytes:
-    return _ROWS + session.encode("utf-8", "surrogatepass")
+def _rows_key(session: str, kind: bytes = _ROWS) -> bytes:
+    return kind + session.encode("utf-8", "surrogatepass")
 
 
 def _living(values: Iterable[bytes], now: float) -> list[tuple[Turn, float]]:
@@ -270,31 +296,3 @@ def _living(values: Iterable[bytes], now: float) -> list[tuple[Turn, float]]:
 
 def _asked_for(row: Turn, query: TurnQuery) -> bool:
     return row.at >= query.since and (query.before is None or row.at < query.before)
-
-
-def _client(target: RedisTarget) -> tuple[Any, list[Any]]:
-    """The redis-py client, and those of the sentinels that it asks; they make no connection yet."""
-    common: dict[str, Any] = {
-        "username": target.username,
-        "password": target.password,
-        # `_asking` bounds the whole call already; bounding each read once more costs a quarter of its CPU.
-        "socket_timeout": None,
-        "socket_connect_timeout": target.timeout_s,
-        # Once more and at once: a pooled connection that the server has closed shows only when it is used.
-        "retry": Retry(NoBackoff(), 1),
-    }
-    if target.tls:
-        common |= {"ssl": True, **{name: value for name, value in target.options.items() if name.startswith("ssl_")}}
-    if target.kind == "cluster":
-        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in target.hosts], **common), []
-    if target.kind == "sentinel":
-        login = {
-            "username": target.options.get("sentinel_username"),
-            "password": target.options.get("sentinel_password"),
-        }
-        sentinel = Sentinel(  # type: ignore[no-untyped-call]  # redis-py leaves this one untyped
-            list(target.hosts), sentinel_kwargs={**common, **login}, db=target.db, **common
-        )
-        return sentinel.master_for(target.service), sentinel.sentinels
-    host, port = target.hosts[0]
-    return Redis(host=host, port=port, db=target.db, **common), []

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from proxy.conversation.edit import Plan
 from proxy.errors import StoreError, Unstorable
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import Ledger, SessionSummary, TurnQuery
 from proxy.stores.memory import MIB, MemoryStore
@@ -95,10 +96,16 @@ class Resilient:
             await self._memory.decide(anchor, plan)
         await self._write((anchor, None), lambda store: store.decide(anchor, plan))
 
-    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
-        """See Ledger."""
-        await self._memory.settle(anchor, turn)
-        await self._write((anchor, turn), lambda store: store.settle(anchor, turn))
+    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+        """See Ledger; originals that the store does not get stay in memory only."""
+        await self._memory.settle(anchor, turn, originals)
+        await self._write((anchor, turn), lambda store: store.settle(anchor, turn, originals))
+
+    async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        """See Ledger. What the store has not and this process still knows is filled in."""
+        here = await self._memory.originals(session, ids)
+        found = await self._ask(lambda store: store.originals(session, ids)) or here
+        return [one or own for one, own in zip(found, here, strict=True)]
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger; while the store is down, the rows of this process."""

@@ -1,4 +1,4 @@
-"""The stored form of what may hold content: anchors, plans and learned values, sealed when `store.key` is set.
+"""The stored form of what may hold content: anchors, plans, originals and learned values, sealed when `store.key` is set.
 
 AES-256-GCM under a key that scrypt makes of the passphrase once. Scrypt's salt is the application's, not the store's: so
 replicas with the same passphrase read each other's values. Each value has its own random nonce, and is bound to the
@@ -14,8 +14,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from proxy.conversation.edit import Plan
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor
-from proxy.stores.codec import pack, pack_plan, unpack_anchor, unpack_plan
+from proxy.stores.codec import pack, pack_original, pack_plan, unpack_anchor, unpack_original, unpack_plan
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -56,6 +57,15 @@ class Sealing:
         """The plan with this id, or None when the bytes are not one."""
         packed = self._open(b"p:" + plan_id, stored)
         return None if packed is None else unpack_plan(packed)
+
+    def pack_original(self, session: str, original: Original) -> bytes:
+        """The stored form of a conversation's original."""
+        return self._seal(_original(session, original.id), pack_original(original))
+
+    def unpack_original(self, session: str, place: bytes, stored: bytes | None) -> Original | None:
+        """The original of this place; None for nothing, and when the bytes are not one."""
+        packed = self._open(_original(session, place), stored)
+        return None if packed is None else unpack_original(packed)
 
     def pack_learned(self, name: str, value: bytes) -> bytes:
         """The stored form of a small learned value."""
@@ -101,6 +111,10 @@ def sealing_of(passphrase: str) -> Sealing:
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415
 
     return Sealing(AESGCM(Scrypt(salt=_SALT, **_SCRYPT).derive(passphrase.encode("utf-8", "surrogatepass"))))
+
+
+def _original(session: str, place: bytes) -> bytes:
+    return b"o:" + place + session.encode("utf-8", "surrogatepass")
 
 
 def _learned(name: str) -> bytes:

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.errors import StoreError
+from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.codec import pack, unpack_turn
@@ -126,10 +127,10 @@ class SqliteStore:
         if anchor.plan_id and not self._plans.renew(anchor.plan_id):
             self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
 
-    async def settle(self, anchor: Anchor | None, turn: Turn) -> None:
+    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
         packed = None if anchor is None else (anchor, self._sealing.pack_anchor(anchor))
-        rows = Rows(anchor=packed, turn=(turn, pack(turn)))
+        rows = Rows(anchor=packed, turn=(turn, pack(turn)), originals=tuple(originals))
         if anchor is None:
             self._writer.behind(rows)
             return
@@ -152,6 +153,11 @@ class SqliteStore:
         """See Ledger."""
         await self._commit(Rows())
         return await self._report(lambda: self._sum_sessions(limit))
+
+    async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        """See Ledger."""
+        await self._commit(Rows())
+        return await self._report(lambda: self._find_originals(session, ids))
 
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
@@ -266,6 +272,16 @@ class SqliteStore:
         )
         turns = (unpack_turn(packed) for (packed,) in rows)
         return [turn for turn in turns if turn is not None]
+
+    def _find_originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
+        rows = self._reports.execute(
+            "SELECT id, packed FROM originals WHERE session = ? AND expires > ?", (session, self._clock())
+        )
+        wanted = set(ids)
+        found = {
+            place: self._sealing.unpack_original(session, place, packed) for place, packed in rows if place in wanted
+        }
+        return [found.get(place) for place in ids]
 
     def _sum_sessions(self, limit: int) -> list[SessionSummary]:
         # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).

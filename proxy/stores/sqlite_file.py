@@ -31,6 +31,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX turns_by_at ON turns (at, session, turn)",
         "CREATE TABLE learned (name TEXT PRIMARY KEY, expires REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
     ),
+    (
+        """CREATE TABLE originals (seq INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, id BLOB NOT NULL,
+           expires REAL NOT NULL, packed BLOB NOT NULL, UNIQUE (session, id))""",
+    ),
 )
 """Step n takes a file from version n to n+1. Steps are only ever added."""
 

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from proxy.conversation.edit import Plan
 from proxy.errors import StoreError
+from proxy.ledger.originals import MOST_SESSION_BYTES, Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.sqlite_file import as_store_error, connect, is_damage, move_aside
+from proxy.stores.sqlite_sweep import remove_some
 
 BEHIND_S = 0.05
 BEHIND_ROWS = 256
@@ -26,7 +28,6 @@ _MOST_WAITING = 20_000
 """Rows written behind that may wait while the disk is slow; more are refused, so that memory stays bounded."""
 _BUSY_S = 5.0
 _SWEEP_EVERY_S = 2.0
-_SWEEP_ROWS = 200
 _SWEEP_STEPS = 20
 # Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
 _MOST_INTEGER = 2**40
@@ -40,6 +41,8 @@ class Rows:
     """With its stored form: what cannot be packed is refused where it is handed in, and spoils no other's commit."""
     plan: Plan | None = None
     turn: tuple[Turn, bytes] | None = None
+    originals: tuple[Original, ...] = ()
+    """Of the turn's conversation."""
     learned: tuple[str, bytes] | None = None
 
 
@@ -173,6 +176,8 @@ class Writer:
                 self._put_anchor(*rows.anchor, rows.plan)
             if rows.turn is not None:
                 self._put_turn(*rows.turn)
+                if rows.originals:
+                    self._put_originals(rows.turn[0].session, rows.originals)
             if rows.learned is not None:
                 execute("INSERT OR REPLACE INTO learned VALUES (?, ?, ?)", _with_expiry(rows.learned, self._expires()))
         execute("COMMIT")
@@ -211,6 +216,22 @@ class Writer:
             ),
         )
 
+    def _put_originals(self, session: str, originals: tuple[Original, ...]) -> None:
+        execute, expires = self._connection.execute, self._expires()
+        for original in originals:
+            packed = self._sealing.pack_original(session, original)
+            execute(
+                "INSERT OR REPLACE INTO originals (session, id, expires, packed) VALUES (?, ?, ?, ?)",
+                (session, original.id, expires, packed),
+            )
+        # Everything older than the row at which the newest ones fill the room.
+        execute(
+            "DELETE FROM originals WHERE session = :session AND seq <= (SELECT max(seq) FROM (SELECT seq,"
+            " sum(length(packed)) OVER (ORDER BY seq DESC) AS held FROM originals WHERE session = :session)"
+            " WHERE held > :room)",
+            {"session": session, "room": MOST_SESSION_BYTES},
+        )
+
     def _expires(self) -> float:
         return self._clock() + self._ttl_s
 
@@ -237,7 +258,7 @@ class Writer:
                 self._lost = StoreError(f"sqlite store {self._path}: the file was removed or replaced")
                 return
             for _ in range(_SWEEP_STEPS):
-                if not self._remove_some() or self._waiting:
+                if not remove_some(self._connection, self._clock(), self._ttl_s, self._room_bytes) or self._waiting:
                     break
         except (sqlite3.Error, OSError) as cause:
             self._failure = self._failed(cause)
@@ -248,46 +269,6 @@ class Writer:
             return self._path.stat().st_ino == self._inode
         except FileNotFoundError:
             return False
-
-    def _remove_some(self) -> int:
-        """One small step of removal: what is too old, then what is too much. The number of rows that went."""
-        now = self._clock()
-        # Far in the future: written while the clock was wrong; it must not stay for as long as the clock was off.
-        dead = {"now": now, "late": now + 2 * self._ttl_s, "rows": _SWEEP_ROWS}
-        removed = 0
-        for table in ("anchors", "turns"):
-            # Rows are numbered in the order of writing, hence of expiry: the dead stand in front.
-            removed += self._connection.execute(
-                f"DELETE FROM {table} WHERE seq IN"  # noqa: S608 (a table of ours)
-                f" (SELECT seq FROM (SELECT seq, expires FROM {table} ORDER BY seq"
-                " LIMIT :rows) WHERE expires <= :now OR expires > :late)",
-                dead,
-            ).rowcount
-        removed += self._connection.execute(
-            "DELETE FROM plans WHERE rowid IN (SELECT rowid FROM plans WHERE expires <= :now OR expires > :late"
-            " LIMIT :rows)",
-            dead,
-        ).rowcount
-        self._connection.execute("DELETE FROM learned WHERE expires <= :now OR expires > :late", dead)
-        if not removed and self._used_bytes() > self._room_bytes:
-            removed = self._remove_oldest()
-        return removed
-
-    def _used_bytes(self) -> int:
-        def pragma(name: str) -> int:
-            value: int = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-            return value
-
-        return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")
-
-    def _remove_oldest(self) -> int:
-        removed = 0
-        for table, order, rows in (("turns", "seq", 400), ("anchors", "seq", 200), ("plans", "expires", 20)):
-            removed += self._connection.execute(
-                f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
-                f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {rows})"
-            ).rowcount
-        return removed
 
 
 def _with_expiry(learned: tuple[str, bytes], expires: float) -> tuple[str, float, bytes]:

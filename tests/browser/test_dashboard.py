@@ -116,7 +116,7 @@ async def test_each_chart_says_the_same_as_a_table(page, replayed):
     assert await page.run("document.querySelector('.timeline .picture').checkVisibility()") is True
 
 
-async def test_each_edit_shows_what_stands_there_now_and_why(page, replayed):
+async def test_each_edit_shows_what_stood_there_what_stands_there_now_and_why(page, replayed):
     session = await the_session(replayed)
     edits = (await replayed.get(f"/_proxy/api/sessions/{session}/edits"))["edits"]
     await visit(page, replayed, f"#/sessions/{session}")
@@ -129,7 +129,11 @@ async def test_each_edit_shows_what_stands_there_now_and_why(page, replayed):
     assert newest["reason"] in shown
     assert newest["at"] in shown
     assert f"≈ {newest['tokens_before']:,} tokens" in shown
-    assert await page.run("document.querySelector('.edit pre').textContent") == newest["after"]
+    kept = await replayed.get(f"/_proxy/api/sessions/{session}/edits/{newest['number']}")
+    await page.until("document.querySelectorAll('.edit[open] pre').length === 2")
+    before, after = await page.run("[...document.querySelectorAll('.edit[open] pre')].map((one) => one.textContent)")
+    assert (before, after) == (kept["before"], newest["after"])
+    assert f"turn {newest['turn']}" in shown
 
 
 async def test_money_is_net_and_the_same_everywhere(page, replayed):

@@ -7,9 +7,10 @@ from rich.console import Console
 from proxy.ledger.records import Item
 from proxy.ledger.store import SessionSummary
 from proxy.reports.accuracy import accuracy
+from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import overview
 from proxy.reports.savings import savings
-from proxy.reports.screens import accuracy_screen, context_screen, savings_screen, sessions_screen
+from proxy.reports.screens import accuracy_screen, context_screen, edits_screen, savings_screen, sessions_screen
 from proxy.reports.sessions import page
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
@@ -124,6 +125,41 @@ def test_without_window_and_report_the_display_says_so():
     assert "Last estimate accuracy: n/a" in text
     assert "All messages" in text
     assert "Last actual input" not in text
+
+
+def an_edit(**more):
+    known = dict(number=1, kind="clear", turn=7, tool="read [x]", reason="older", at="00", tokens_before=1_500)
+    known |= dict(tokens_after=20, saved_tokens=1_480, after="[gone]", before="the file", before_cut=0, before_note="")
+    return EditRow(**{**known, **more})
+
+
+def edits_of(*rows, known=True):
+    return printed(edits_screen(Edits(session="s1", turn=9, known=known, edits=rows)))
+
+
+def test_each_edit_is_listed_with_its_call_and_both_texts():
+    lines = numbers_of(edits_of(an_edit(), an_edit(number=2, turn=None, before=None, before_note="nothing stood here")))
+
+    assert lines[0] == "Edits of session s1, turn 9: 2, -2,960 tokens"
+    assert "1. clear read [x] (turn 7) 1,500 → 20 tokens: older" in lines
+    assert "before: the file" in lines
+    assert "after: [gone]" in lines
+    assert "2. clear read [x] (turn n/a) 1,500 → 20 tokens: older" in lines
+    assert "before: (nothing stood here)" in lines
+
+
+def test_of_long_texts_the_first_lines_are_listed_and_no_control_character_acts():
+    text = "one \x1b[31mred\n" + "\n".join(f"line {number} " + "x" * 300 for number in range(40))
+    shown = edits_of(an_edit(before=text))
+
+    assert "\x1b" not in shown
+    assert "… 37 more lines" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_no_edits_and_no_plan_are_told_apart():
+    assert "nothing was taken out" in edits_of()
+    assert "no longer has the plan" in edits_of(known=False)
 
 
 def all_screens():

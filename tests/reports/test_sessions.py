@@ -1,9 +1,6 @@
-import msgspec
-
-from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.ledger.store import SessionSummary
 from proxy.reports.savings import savings
-from proxy.reports.sessions import NOT_KEPT, detail, edits, page, turn_row
+from proxy.reports.sessions import detail, page, turn_row
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
 
@@ -75,66 +72,3 @@ def test_a_call_without_a_report_has_no_error():
     row = turn_row(a_turn(usage=Usage(input_tokens=0)))
 
     assert (row.actual, row.error, row.error_percent) == (None, None, None)
-
-
-PLAN = Plan(
-    (
-        Replace(
-            at=b"\x01",
-            part=0,
-            kind="clear",
-            text="[gone]",
-            reason="older than the newest 40k",
-            tool="read",
-            tokens_before=500,
-            tokens_after=20,
-        ),
-        Summarise(
-            first=b"\x01",
-            last=b"\x02",
-            text="so far",
-            reason="written by the model",
-            tokens_before=900,
-            tokens_after=50,
-            by_model=True,
-        ),
-        Insert(after=b"\x03", text="and that", tokens_after=6, ids=("q1",)),
-        StripReasoning(at=b"\x04", tokens_before=40),
-        RestoreReasoning(at=b"\x05", payload="{}", tokens_after=30),
-    )
-)
-
-
-def test_each_edit_is_shown_with_reason_tokens_and_what_stands_there_now():
-    rows = edits(a_turn(turn=9), PLAN).edits
-
-    assert [(row.kind, row.tool, row.tokens_before, row.tokens_after, row.saved_tokens) for row in rows] == [
-        ("clear", "read", 500, 20, 480),
-        ("summarise", "", 900, 50, 850),
-        ("insert", "", 0, 6, -6),
-        ("strip", "", 40, 0, 40),
-        ("restore", "", 0, 30, -30),
-    ]
-    assert [row.after for row in rows] == ["[gone]", "so far", "and that", None, None]
-    assert [row.at for row in rows] == ["01", "02", "03", "04", "05"]
-    assert all(row.reason for row in rows)
-
-
-def test_each_edit_tells_the_call_that_decided_it_or_that_nobody_knows():
-    dated = msgspec.structs.replace(PLAN.edits[0], turn=7)
-    rows = edits(a_turn(turn=9), Plan((dated, PLAN.edits[1]))).edits
-
-    assert [row.turn for row in rows] == [7, None]
-
-
-def test_originals_are_not_kept_and_that_is_said():
-    rows = edits(a_turn(), PLAN).edits
-
-    assert {row.before for row in rows} == {None}
-    assert [row.before_note for row in rows if row.kind in ("clear", "summarise", "strip")] == [NOT_KEPT] * 3
-    assert {row.before_note for row in rows if row.kind in ("insert", "restore")} == {"nothing stood here"}
-
-
-def test_a_plan_that_the_store_has_lost_is_not_an_empty_one():
-    assert not edits(a_turn(), None).known
-    assert edits(a_turn(), Plan()).known

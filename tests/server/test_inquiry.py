@@ -4,14 +4,16 @@ import time
 
 import pytest
 
+from proxy.conversation.edit import Plan
 from proxy.errors import ProxyError, SettingsError
+from proxy.ledger.originals import an_original, original_id
 from proxy.ledger.store import TurnQuery
 from proxy.server.control import guard
 from proxy.server.inquiry import Inquiry
 from proxy.settings.values import Server, Settings, Store
 from proxy.stores import open_store
 from proxy.tokens.usage import Usage
-from tests.builders import a_turn
+from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds
 from tests.server.control.lodge import a_lodge
 from tests.server.engines.raw import answering, raw_server
 
@@ -50,6 +52,28 @@ def test_the_store_is_read_without_a_running_proxy(tmp_path):
     assert inquiry.savings(0).total.paid == 2.0
 
 
+@pytest.mark.parametrize("key", ["", "correct horse battery staple"])
+def test_edits_are_read_with_what_they_replaced_also_from_a_sealed_store(tmp_path, key):
+    received = a_received(rounds("x" * 400, "y"))
+    edit = a_clear(received, 2)
+    plan = Plan((edit,))
+    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db", key=key))
+
+    async def fill():
+        ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time, key=key)
+        await ledger.decide(an_anchor(plan_id=plan.plan_id()), plan)
+        originals = [an_original(original_id(edit), "x" * 400)]
+        await ledger.settle(None, measured(plan_id=plan.plan_id()), originals)
+        await ledger.close()
+
+    asyncio.run(fill())
+    found = Inquiry(settings, "").edits("")
+
+    assert [(row.before, row.after) for row in found.edits] == [("x" * 400, "[gone]")]
+    with pytest.raises(ProxyError, match="no calls of session 'nobody'"):
+        Inquiry(settings, "").edits("nobody")
+
+
 def test_only_the_last_hours_are_looked_at_when_that_is_asked(tmp_path):
     inquiry = Inquiry(a_file(tmp_path, measured(at=NOW - 7200), measured(turn=2)), "")
 
@@ -78,6 +102,7 @@ async def test_a_running_proxy_answers_the_same():
         inquiry = Inquiry(Settings(store=Store(url="memory://")), lodge.base + "/")
 
         assert (await asyncio.to_thread(inquiry.context, "")).session == session
+        assert (await asyncio.to_thread(inquiry.edits, "")).session == session
         assert (await asyncio.to_thread(inquiry.sessions, 5)).sessions[0].turns == 1
         assert (await asyncio.to_thread(inquiry.accuracy, 24)).rows[0].calls == 1
         assert (await asyncio.to_thread(inquiry.savings, 0)).total.calls == 1

@@ -45,6 +45,14 @@ def test_each_report_is_printed(store, capsys, command, said):
     assert max(map(len, printed.splitlines())) <= 80
 
 
+def test_the_context_command_lists_edits_when_asked(store, capsys):
+    assert main(["context", "--edits", *store]) == 0
+    assert "session abc: nothing was taken out" in capsys.readouterr().out
+
+    assert main(["context", "abc", "--edits", "--json", *store]) == 0
+    assert json.loads(capsys.readouterr().out)["edits"] == []
+
+
 @pytest.mark.parametrize(
     ("command", "field"), [("context", "rows"), ("accuracy", "rows"), ("savings", "total"), ("sessions", "sessions")]
 )

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import random
 
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
+from proxy.ledger.originals import MOST_BYTES, MOST_SESSION_BYTES, an_original
 from proxy.ledger.store import TurnQuery
 from proxy.stores import open_resilient, open_store
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
@@ -297,6 +299,59 @@ async def test_sessions_with_the_newest_calls_come_first_and_no_more_than_asked(
 
     assert [line.session for line in await store.sessions(3)] == ["s0", "s5", "s4"]
     assert await store.sessions(0) == []
+
+
+# Originals
+
+
+def an_original_of(name, text="what stood there"):
+    return an_original(key(name), text)
+
+
+async def test_originals_come_back_in_the_order_that_is_asked_with_none_for_the_unknown(store):
+    one, two = an_original_of("one"), an_original_of("two", "line\n" * 3000 + "\ud800 ünïcode")
+    await store.settle(an_anchor("a"), a_turn(1, session="s"), [one])
+    await store.settle(None, a_turn(2, session="s"), [two])
+
+    assert await store.originals("s", [key("two"), key("?"), key("one")]) == [two, None, one]
+    assert await store.originals("other", [key("one")]) == [None]
+    assert await store.originals("s", []) == []
+
+
+async def test_an_original_that_is_kept_again_is_kept_once(store):
+    await store.settle(None, a_turn(1, session="s"), [an_original_of("one", "first")])
+    await store.settle(None, a_turn(2, session="s"), [an_original_of("one", "second")])
+
+    (found,) = await store.originals("s", [key("one")])
+    assert found.text == "second"
+
+
+async def test_a_conversations_oldest_originals_go_when_its_room_is_full(store, clock):
+    """Text that cannot be compressed, so that every store holds the same."""
+    noise = random.Random(7)
+    names = [f"n{number}" for number in range(MOST_SESSION_BYTES // MOST_BYTES * 3)]
+    await store.settle(None, a_turn(1, session="other"), [an_original_of("n0")])
+    for turn, name in enumerate(names):
+        clock.now += 1.0
+        text = "".join(map(chr, noise.choices(range(32, 127), k=MOST_BYTES)))
+        await store.settle(None, a_turn(turn + 1, session="s"), [an_original_of(name, text)])
+
+    found = await store.originals("s", [key(name) for name in names])
+    first = next(number for number, original in enumerate(found) if original is not None)
+    assert first > len(names) // 4
+    assert None not in found[first:]
+    assert sum(len(original.text) for original in found[first:]) <= 1.5 * MOST_SESSION_BYTES
+    assert len(found) - first >= MOST_SESSION_BYTES // MOST_BYTES - 1
+    assert None not in await store.originals("other", [key("n0")])
+
+
+async def test_originals_expire(ageing):
+    store, pass_time = ageing
+    await store.settle(None, a_turn(1, session="s"), [an_original_of("one")])
+    assert None not in await store.originals("s", [key("one")])
+
+    await pass_time(1.2)
+    assert await store.originals("s", [key("one")]) == [None]
 
 
 # Learned values

@@ -309,11 +309,11 @@ class Faltering(MemoryStore):
         super().__init__(ttl_s=TTL_S, clock=clock)
         self.left = fails_at
 
-    async def settle(self, anchor, turn):
+    async def settle(self, anchor, turn, originals=()):
         self.left -= 1
         if self.left == 0:
             raise StoreError("faltering")
-        await super().settle(anchor, turn)
+        await super().settle(anchor, turn, originals)
 
 
 async def test_a_store_that_fails_again_while_it_is_given_back_its_writes_loses_none(clock):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.ledger.originals import an_original
 from proxy.ledger.records import Reply
 from proxy.ledger.store import TurnQuery
 from proxy.stores import open_resilient, open_store
@@ -19,6 +20,7 @@ SEALING = sealing_of(KEY)
 
 PLAN = a_plan(f"identifiers: {CANARY}")
 ANCHOR = an_anchor(plan=PLAN, usage=a_usage(), replies=(Reply(fingerprint=b"f" * 16, reasoning=f"{CANARY} thinks"),))
+ORIGINAL = an_original(key("o"), f"read: {CANARY}")
 QUEUE = f"queued: {CANARY}".encode()
 
 
@@ -53,13 +55,14 @@ def place(request, tmp_path, clock):
 
 async def fill(store):
     await store.decide(ANCHOR, PLAN)
-    await store.settle(ANCHOR, a_turn())
+    await store.settle(ANCHOR, a_turn(), [ORIGINAL])
     await store.learn("queue", QUEUE)
 
 
 async def held(store):
     (anchor,) = await store.anchors([ANCHOR.key])
-    return anchor, await store.plan(ANCHOR.plan_id), await store.learned("queue")
+    (original,) = await store.originals("s-1", [ORIGINAL.id])
+    return anchor, await store.plan(ANCHOR.plan_id), await store.learned("queue"), original
 
 
 async def filled(place, passphrase):
@@ -81,7 +84,7 @@ async def test_memory_gives_back_what_it_was_given_with_or_without_a_key(clock, 
     store = open_store("memory://", ttl_s=TTL_S, clock=clock, key=passphrase)
     await fill(store)
 
-    assert await held(store) == (ANCHOR, PLAN, QUEUE)
+    assert await held(store) == (ANCHOR, PLAN, QUEUE, ORIGINAL)
     await store.close()
 
 
@@ -99,14 +102,14 @@ async def test_content_lies_in_the_store_in_clear_only_without_a_key(place):
 async def test_a_restart_with_the_same_key_reads_everything(place, passphrase):
     await filled(place, passphrase)
 
-    assert await read(place, passphrase) == (ANCHOR, PLAN, QUEUE)
+    assert await read(place, passphrase) == (ANCHOR, PLAN, QUEUE, ORIGINAL)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("before", "after"), [(KEY, OTHER), (KEY, ""), ("", KEY)])
 async def test_under_another_key_everything_but_the_rows_is_unknown_until_it_is_stored_again(place, before, after):
     await filled(place, before)
-    assert await read(place, after) == (None, None, None)
+    assert await read(place, after) == (None, None, None, None)
 
     store = place.open(after)
     assert await store.turns(TurnQuery()) == [a_turn()]
@@ -120,7 +123,7 @@ async def test_the_same_plan_decided_again_is_stored_under_the_new_key(place, be
     await filled(place, before)
     await filled(place, after)
 
-    assert await read(place, after) == (ANCHOR, PLAN, QUEUE)
+    assert await read(place, after) == (ANCHOR, PLAN, QUEUE, ORIGINAL)
 
 
 @pytest.mark.anyio
@@ -130,8 +133,8 @@ async def test_the_shelter_seals_too(place):
     await store.close()
 
     assert store.failures == 0
-    assert await read(place, KEY) == (ANCHOR, PLAN, QUEUE)
-    assert await read(place, "") == (None, None, None)
+    assert await read(place, KEY) == (ANCHOR, PLAN, QUEUE, ORIGINAL)
+    assert await read(place, "") == (None, None, None, None)
 
 
 @pytest.mark.anyio

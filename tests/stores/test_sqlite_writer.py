@@ -1,7 +1,6 @@
 """The writing thread: what is durable when, full disks, and the bounds that it keeps."""
 
 import asyncio
-import os
 import sqlite3
 import time
 
@@ -10,7 +9,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
-from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
+from tests.stores.conftest import a_plan, a_turn, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
 
 pytestmark = pytest.mark.anyio
@@ -114,58 +113,6 @@ async def test_a_failed_write_behind_is_told_at_the_next_call(path):
         asyncio.run(main(sys.argv[1]))
     """
     assert finished(run_beside(code, path)) == ["told"]
-
-
-async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, monkeypatch):
-    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
-    store = a_store(path, clock, room_bytes=1_000_000)
-    for number in range(3000):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
-        if number % 100 == 0:
-            plan = a_plan(os.urandom(2000).hex() * 2)
-            await store.decide(an_anchor(f"p{number}", plan=plan), plan)
-            await asyncio.sleep(0.03)
-    await asyncio.sleep(0.3)
-
-    turns = await store.turns(TurnQuery(limit=5000))
-    await store.close()
-    assert turns[0].turn == 2999
-    assert 100 < len(turns) < 2500
-    assert path.stat().st_size < 2_000_000
-
-
-async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
-    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
-    store = a_store(path, clock)
-    plan = a_plan("x")
-    for number in range(300):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
-    await store.decide(an_anchor("d", plan=plan), plan)
-    await store.learn("factor", b"1")
-    clock.now += TTL_S + 1
-    await store.decide(an_anchor("alive"), EMPTY_PLAN)
-    await asyncio.sleep(0.3)
-    await store.close()
-
-    reader = sqlite3.connect(path)
-    counts = [
-        reader.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("anchors", "plans", "turns", "learned")
-    ]
-    reader.close()
-    assert counts == [1, 0, 0, 0]
-
-
-async def test_rows_of_a_clock_that_was_far_ahead_do_not_stay_for_that_long(path, clock, monkeypatch):
-    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
-    clock.now += 1e7
-    store = a_store(path, clock)
-    await store.decide(an_anchor("future"), EMPTY_PLAN)
-    clock.now -= 1e7
-    await store.decide(an_anchor("now"), EMPTY_PLAN)
-    await asyncio.sleep(0.2)
-
-    assert await store.anchors([key("future"), key("now")]) == [None, an_anchor("now")]
-    await store.close()
 
 
 async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):

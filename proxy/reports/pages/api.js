@@ -45,6 +45,7 @@ export const api = {
   session: (id, limit, before) => json(`${of(id)}?limit=${limit}${before ? `&before=${before}` : ""}`),
   context: (id) => json(`${of(id)}/context`),
   edits: (id) => json(`${of(id)}/edits`),
+  edit: (id, number) => json(`${of(id)}/edits/${number}`),
   queue: (id) => json(`${of(id)}/queue`),
   say: (id, text) => send("POST", `${of(id)}/queue`, { text }),
   cancel: (id, message) => json(`${of(id)}/queue/${encodeURIComponent(message)}`, { method: "DELETE" }),

@@ -10,9 +10,10 @@ from starlette.routing import BaseRoute, Route
 from proxy import __version__
 from proxy.reports.accuracy import Accuracy
 from proxy.reports.dashboard import Dashboard
+from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview
 from proxy.reports.savings import Savings
-from proxy.reports.sessions import Edits, SessionDetail, SessionPage
+from proxy.reports.sessions import SessionDetail, SessionPage
 from proxy.server.control.desk import answer
 from proxy.server.control.health import Readiness
 from proxy.server.control.mode import Modes, Switch
@@ -42,7 +43,8 @@ PAGES: Final = (
     Page("GET", "/_proxy/api/sessions", "Conversations, newest call first.", SessionPage, query=("limit", "offset")),
     Page("GET", _SESSION, "One conversation and its calls, newest first.", SessionDetail, query=("limit", "before")),
     Page("GET", _SESSION + "/context", "The context display, as of the newest call.", Overview),
-    Page("GET", _SESSION + "/edits", "What was taken out, and what stands there now.", Edits),
+    Page("GET", _SESSION + "/edits", "What was taken out, and what stands there now.", Edits, query=("originals",)),
+    Page("GET", _SESSION + "/edits/{number}", "One edit, with what stood there.", EditRow),
     Page("GET", _SESSION + "/queue", "Messages that wait for the next call.", Queue),
     Page("POST", _SESSION + "/queue", "Queue a user message for the next call.", Accepted, Ask, status=201),
     Page("DELETE", _SESSION + "/queue", "Cancel all messages that wait.", Cancelled),
@@ -64,6 +66,7 @@ _QUERY: Final = {
     "limit": "Rows on a page, 1–500; 50 by default.",
     "offset": "Rows to pass over.",
     "before": "Unix time: only calls that began earlier.",
+    "originals": "1: each edit also with what stood there, where that is kept.",
     "hours": "Only calls of so many last hours; all by default.",
 }
 
@@ -100,7 +103,7 @@ def _operation(page: Page, schema_of: dict[str, dict[str, Any]]) -> dict[str, An
     }
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in ("session", "message")
+        for name in ("session", "message", "number")
         if f"{{{name}}}" in page.path
     ]
     parameters += [

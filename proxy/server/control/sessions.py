@@ -6,9 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from proxy.conversation.edit import Plan
+from proxy.ledger.records import Turn
+from proxy.reports.edits import edit_row, edits
 from proxy.reports.overview import overview
-from proxy.reports.sessions import detail, edits, page
+from proxy.reports.sessions import detail, page
 from proxy.server.control.desk import MOST_ROWS, Desk, Wrong, answer, calls_of, number
+from proxy.server.originals import kept_originals
 
 _MOST_SESSIONS = 5000
 
@@ -42,9 +46,18 @@ def routes(desk: Desk) -> list[BaseRoute]:
         return answer(found)
 
     async def edited(request: Request) -> Response:
-        turns = await calls_of(desk, request.path_params["session"])
-        newest = next((turn for turn in turns if turn.purpose == "main"), turns[0])
-        return answer(edits(newest, await desk.ledger.plan(newest.plan_id)))
+        newest, plan = await _newest_plan(desk, request)
+        found = plan.edits if plan is not None and number(request, "originals", 0, most=1) else None
+        originals = None if found is None else await kept_originals(desk.ledger, newest.session, found)
+        return answer(edits(newest, plan, originals))
+
+    async def one_edit(request: Request) -> Response:
+        newest, plan = await _newest_plan(desk, request)
+        at, known = request.path_params["number"], plan.edits if plan is not None else ()
+        if not 1 <= at <= len(known):
+            raise Wrong(404, "not_found_error", "this session has no such edit, or no longer")
+        edit = known[at - 1]
+        return answer(edit_row(at, edit, await kept_originals(desk.ledger, newest.session, (edit,))))
 
     here = "/_proxy/api/sessions"
     return [
@@ -52,4 +65,12 @@ def routes(desk: Desk) -> list[BaseRoute]:
         Route(here + "/{session}", shown),
         Route(here + "/{session}/context", context),
         Route(here + "/{session}/edits", edited),
+        Route(here + "/{session}/edits/{number:int}", one_edit),
     ]
+
+
+async def _newest_plan(desk: Desk, request: Request) -> tuple[Turn, Plan | None]:
+    """The plan of the conversation's newest call of a client's; None when the store has lost it."""
+    turns = await calls_of(desk, request.path_params["session"])
+    newest = next((turn for turn in turns if turn.purpose == "main"), turns[0])
+    return newest, await desk.ledger.plan(newest.plan_id)

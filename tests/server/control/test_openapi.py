@@ -1,9 +1,10 @@
 import pytest
 from starlette.routing import Route
 
+from proxy.conversation.edit import Plan
 from proxy.server.control import routes
 from proxy.server.control.openapi import PAGES, document
-from tests.builders import a_turn
+from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds
 from tests.server.control.lodge import a_desk, asking
 
 pytestmark = pytest.mark.anyio
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 def test_every_page_is_described_and_nothing_else():
     served = {
-        (method, route.path)
+        (method, route.path_format)
         for route in routes(a_desk())
         if isinstance(route, Route)
         for method in route.methods - {"HEAD"}
@@ -46,11 +47,13 @@ def test_every_reference_leads_somewhere():
 
 async def test_answers_have_the_fields_that_are_described():
     desk = a_desk(clock=lambda: 1000.0)
-    await desk.ledger.settle(None, a_turn())
+    plan = Plan((a_clear(a_received(rounds("x", "y")), 2),))
+    await desk.ledger.decide(an_anchor(plan_id=plan.plan_id()), plan)
+    await desk.ledger.settle(None, a_turn(plan_id=plan.plan_id()))
     schemas = document()["components"]["schemas"]
     async with asking(desk) as http:
         for page in PAGES:
             if page.method != "GET" or not hasattr(page.gives, "__struct_fields__"):
                 continue
-            answer = await http.get(page.path.replace("{session}", "s1"))
+            answer = await http.get(page.path.replace("{session}", "s1").replace("{number}", "1"))
             assert set(answer.json()) == set(schemas[page.gives.__name__]["properties"]), page.path

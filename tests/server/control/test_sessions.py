@@ -2,10 +2,11 @@ import pytest
 
 from proxy.conversation.edit import Plan
 from proxy.ledger.records import Queued
-from proxy.reports.sessions import NOT_KEPT
+from proxy.reports.edits import NOT_ASKED, NOT_KEPT
+from proxy.settings.values import Prune, Store
 from proxy.tokens.usage import Usage
-from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds
-from tests.server.control.lodge import a_desk, asking
+from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds, said, user, words
+from tests.server.control.lodge import a_desk, a_lodge, asking
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +102,36 @@ async def test_edits_are_those_of_the_newest_calls_plan():
     (edit,) = shown["edits"]
     assert (shown["turn"], shown["known"], edit["kind"], edit["after"]) == (1, True, "clear", "[gone]")
     assert (edit["tokens_before"], edit["tokens_after"], edit["saved_tokens"]) == (1000, 2, 998)
-    assert (edit["before"], edit["before_note"]) == (None, NOT_KEPT)
+    assert (edit["number"], edit["before"], edit["before_note"]) == (1, None, NOT_ASKED)
+
+
+async def test_r23_what_an_edit_replaced_is_shown_beside_what_stands_there_now():
+    async with a_lodge(prune=Prune(policy="always", protect_tokens=0, minimum_tokens=0)) as lodge:
+        await lodge.chat(HISTORY[:1])
+        session = (await lodge.chat(HISTORY)).headers["x-context-session"]
+        one = await lodge.get(f"{API}/{session}/edits/1")
+        listed = await lodge.get(f"{API}/{session}/edits?originals=1")
+        beyond = await lodge.http.get(f"{API}/{session}/edits/2")
+        nonsense = await lodge.http.get(f"{API}/{session}/edits/x")
+
+    assert (one["before"], one["before_cut"], one["before_note"]) == (LONG, 0, "")
+    assert (one["kind"], one["turn"], one["reason"]) == ("clear", 2, listed["edits"][0]["reason"])
+    assert one["after"] == lodge.sent()["messages"][2]["content"] != LONG
+    assert listed["edits"] == [one]
+    assert (beyond.status_code, nonsense.status_code) == (404, 404)
+
+
+async def test_with_originals_off_only_the_client_has_them():
+    store = Store(url="memory://", originals=False)
+    async with a_lodge(store=store, prune=Prune(policy="always", protect_tokens=0, minimum_tokens=0)) as lodge:
+        session = (await lodge.chat(HISTORY)).headers["x-context-session"]
+        one = await lodge.get(f"{API}/{session}/edits/1")
+
+    assert (one["kind"], one["before"], one["before_note"]) == ("clear", None, NOT_KEPT)
+
+
+LONG = words("a secret", 900)
+HISTORY = [*rounds(LONG), said("read it"), user("next")]
 
 
 async def test_a_lost_plan_is_said_to_be_lost():
@@ -109,7 +139,7 @@ async def test_a_lost_plan_is_said_to_be_lost():
         assert (await http.get(f"{API}/s1/edits")).json()["known"] is False
 
 
-@pytest.mark.parametrize("page", ["", "/context", "/edits", "/queue"])
+@pytest.mark.parametrize("page", ["", "/context", "/edits", "/edits/1", "/queue"])
 async def test_a_session_that_nobody_knows_is_not_found(page):
     async with asking(a_desk()) as http:
         answer = await http.get(f"{API}/nobody{page}")

@@ -1,18 +1,21 @@
 // What stands in a conversation instead of what its client has: each edit's before and after, and why.
 
+import { api } from "../api.js";
 import { fill, h, pager, segmented } from "../dom.js";
 import { exact, kindName, tokens } from "../format.js";
 
 const PAGE = 10;
 const view = { kind: "", at: 0, session: "" };
 const opened = new Set();
+/** What stood there, by edit: asked for when somebody looks, and never changing. */
+const originals = new Map();
 
 /** The list, newest edit first, by kind if one is chosen. */
 export function editsPart(found) {
   if (view.session !== found.session) Object.assign(view, { kind: "", at: 0, session: found.session });
   if (!found.known) return h("p", { class: "hint" }, "The store no longer has this conversation's plan; its next edit begins a new one.");
   if (!found.edits.length) return h("p", { class: "hint" }, "Nothing has been taken out of this conversation: every body went out as it came.");
-  const all = found.edits.map((edit, at) => ({ ...edit, number: at + 1 })).reverse();
+  const all = [...found.edits].reverse();
   const region = h("div", {});
   const draw = () => fill(region, pageOf(all, draw));
   draw();
@@ -53,21 +56,39 @@ function pageOf(all, draw) {
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
 function editOf(edit) {
-  const key = `${view.session}-${edit.number}`;
-  const before = edit.before ?? null;
+  const key = [view.session, edit.number, edit.kind, edit.at].join("-");
+  const before = h("div", {});
+  const show = async () => {
+    if (!originals.has(key)) {
+      fill(before, h("p", { class: "hint" }, "Loading what stood there"));
+      const found = await api.edit(view.session, edit.number).catch((error) => ({ before: null, before_note: `not shown: ${error.message}` }));
+      if (found.before !== null) originals.set(key, found);
+      else return fill(before, h("p", {}, sentence(found.before_note)));
+    }
+    const { before: text, before_cut: cut } = originals.get(key);
+    fill(before, pane(`What stood there, edit ${edit.number}`, text, `before-${view.session}-${edit.number}`),
+      cut ? h("p", { class: "hint" }, `${exact(cut)} characters between head and tail were not kept.`) : null);
+  };
   const details = h("details", { class: "edit", open: opened.has(key) },
-    h("summary", { "data-key": `edit-${key}` },
+    h("summary", { "data-key": `edit-${view.session}-${edit.number}` },
       h("span", { class: "kind" }, kindName(edit.kind)),
       h("span", { class: "tool" }, edit.tool),
-      edit.turn === null ? null : h("span", { class: "hint" }, `turn ${edit.turn}`),
+      edit.turn === null ? null : h("span", { class: "turn" }, `turn ${edit.turn}`),
       h("span", { class: "size" }, `≈ ${tokens(edit.tokens_before)} → ${tokens(edit.tokens_after)}`),
       h("span", { class: "why" }, edit.reason)),
     h("div", { class: "halves" },
-      h("div", {}, h("h3", {}, "Before"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_before)} tokens`),
-        before === null ? h("p", {}, sentence(edit.before_note)) : h("pre", { tabindex: "0", verbatim: true, "aria-label": `What stood there, edit ${edit.number}` }, before)),
+      h("div", {}, h("h3", {}, "Before"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_before)} tokens`), before),
       h("div", {}, h("h3", {}, "After"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_after)} tokens`),
-        edit.after === null ? h("p", {}, "Nothing stands there now.") : h("pre", { tabindex: "0", verbatim: true, "aria-label": `What stands there now, edit ${edit.number}` }, edit.after))),
+        edit.after === null ? h("p", {}, "Nothing stands there now.") : pane(`What stands there now, edit ${edit.number}`, edit.after, `after-${view.session}-${edit.number}`))),
     h("p", { class: "hint" }, "Anchored to message ", h("code", {}, edit.at)));
-  details.addEventListener("toggle", () => (details.open ? opened.add(key) : opened.delete(key)));
+  details.addEventListener("toggle", () => {
+    if (!details.open) return opened.delete(key);
+    opened.add(key);
+    return show();
+  });
+  if (details.open) show();
   return details;
 }
+
+/** A text of the conversation in a box that scrolls by itself, by keyboard too. */
+const pane = (label, text, key) => h("pre", { tabindex: "0", verbatim: true, role: "region", "aria-label": label, "data-key": key }, text);
