@@ -1,4 +1,4 @@
-"""The `/metrics` page: counters of this process in Prometheus' text form.
+"""The `/metrics` page: counters of this process in Prometheus' text form (of several: metric_sums).
 
 Counting must cost a call some microseconds only, so the numbers are plain integers here and become prometheus-client's
 metric families when somebody asks (a collector in the library's own registry). Labels are bounded: at most

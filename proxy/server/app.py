@@ -30,7 +30,7 @@ from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
 from proxy.server.relay import Exchange, relay
 from proxy.server.settling import SETTLE_S, settled
-from proxy.server.workers import listeners, supervise
+from proxy.server.workers import Worker, listeners, supervise
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, content_length, wants_websocket
 from proxy.wire.path import Route, route
@@ -53,7 +53,7 @@ class App:
 
     `handler` gets each call for an upstream (default: relay it unread); `control` is the ASGI app of the proxy's own
     pages (`/_proxy…`, `/metrics`, `/healthz`, `/readyz`), which guards itself. `leave` is called when the process is
-    told to end, before its calls are waited for.
+    told to end, before its calls are waited for; `join` at its start, where it is one of several workers.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class App:
         control: ASGIApp | None = None,
         error_body: ErrorBody = error_body,
         leave: Callable[[], None] = lambda: None,
+        join: Callable[[Worker], None] = lambda _worker: None,
     ) -> None:
         self.leave = leave
+        self.join = join
         self._engine = engine
         self._handler = handler
         self._control = control if control is not None else health_pages()
@@ -193,7 +195,7 @@ def run(
     worker = supervise(listening)
     if isinstance(worker, int):
         return worker
-    return _run(settings, assemble, lambda _host, _port: None, worker.listener, worker.lifeline)
+    return _run(settings, assemble, lambda _host, _port: None, worker.listener, worker)
 
 
 def _run(
@@ -201,10 +203,10 @@ def _run(
     assemble: Assemble,
     announce: Callable[[str, int], None],
     listener: socket.socket,
-    lifeline: int | None = None,
+    worker: Worker | None = None,
 ) -> int:
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, assemble, announce, listener, lifeline))
+        return runner.run(_serve(settings, assemble, announce, listener, worker))
 
 
 async def _serve(
@@ -212,7 +214,7 @@ async def _serve(
     assemble: Assemble,
     announce: Callable[[str, int], None],
     listener: socket.socket,
-    lifeline: int | None,
+    worker: Worker | None,
 ) -> int:
     async with assemble(settings) as app:
         # Modules, tables and vocabularies live as long as the process: no collection need look at them again.
@@ -234,9 +236,10 @@ async def _serve(
         )
         server = _Server(config, app.leave)
         announce(*listener.getsockname()[:2])
-        if lifeline is not None:
+        if worker is not None:
+            app.join(worker)
             # Orphans would hold the port.
-            asyncio.get_running_loop().add_reader(lifeline, server.orphaned, lifeline)
+            asyncio.get_running_loop().add_reader(worker.lifeline, server.orphaned, worker.lifeline)
         await server.serve(sockets=[listener])
         # Calls that were cut off by the end of the drain are still on their way out.
         if server.server_state.tasks:

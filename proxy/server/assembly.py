@@ -50,8 +50,9 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     control = control_plane(desk, pages.routes())
     await board.start()
     try:
-        yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end)
+        yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end, join=watch.join)
     finally:
+        await watch.numbers.aclose()
         await board.aclose()
         await handler.aclose()
         await engine.aclose()

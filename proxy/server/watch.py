@@ -9,6 +9,8 @@ from proxy.ledger.records import Turn
 from proxy.reports.metrics import Metrics
 from proxy.server.events import fields_of
 from proxy.server.feed import Feed
+from proxy.server.numbers import Numbers
+from proxy.server.workers import Worker
 
 log = structlog.get_logger("proxy")
 
@@ -32,6 +34,11 @@ class Watch:
                 "event_watchers": lambda: self.feed.watchers,
             },
         )
+        self.numbers = Numbers(self.metrics)
+
+    def join(self, worker: Worker) -> None:
+        """This process is one of several: its numbers are shown with those of the others."""
+        self.numbers.join(worker.slots, worker.index)
 
     @property
     def store_healthy(self) -> bool:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from proxy.server.slots import Slots
+
 _YOUNG_S = 2.0
 """A worker that dies at this age or before dies of something that its successor would die of, too."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -29,6 +31,10 @@ class Worker:
     listener: socket.socket
     lifeline: int
     """File descriptor that becomes readable when the parent is gone, however it went."""
+    index: int
+    """Which of the workers it is; a successor gets its predecessor's."""
+    slots: Slots
+    """Memory that all of them see."""
 
 
 def listeners(host: str, port: int, count: int) -> list[socket.socket]:
@@ -52,12 +58,13 @@ def supervise(listening: list[socket.socket]) -> Worker | int:
     """
     # What is still in the buffer would be written by every process.
     sys.stdout.flush()
-    return _Parent(listening).run()
+    return _Parent(listening, Slots(len(listening))).run()
 
 
 @dataclass(slots=True)
 class _Parent:
     listening: list[socket.socket]
+    slots: Slots
     born: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Process id → index and time of birth."""
     ending: bool = False
@@ -117,7 +124,7 @@ class _Parent:
         for listener in self.listening:
             if listener is not self.listening[index]:
                 listener.close()
-        return Worker(self.listening[index], lifeline)
+        return Worker(self.listening[index], lifeline, index, self.slots)
 
 
 def _bound(host: str, port: int, *, shares: bool) -> socket.socket:

@@ -1,5 +1,6 @@
 """Workers as the processes they are: real forks, real signals, real connections."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -10,17 +11,20 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from proxy.server.workers import listeners
+from tests.server.house import MODEL, a_provider
+from tests.serving import serving as serving_asgi
 
 ROOT = Path(__file__).parents[2]
 
 
 @contextlib.contextmanager
-def serving(tmp_path, workers=2):
+def serving(tmp_path, workers=2, flags=()):
     command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", str(workers)]
-    command += ["--store", f"sqlite:///{tmp_path}/state.db"]
+    command += ["--store", f"sqlite:///{tmp_path}/state.db", *flags]
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
     try:
@@ -95,6 +99,45 @@ def test_a_worker_that_dies_gets_a_successor_and_no_connection_is_lost(tmp_path)
         assert all(healthy(port) for _ in range(20))
         until(lambda: len(workers_of(process.pid)) == 2 and first[0] not in workers_of(process.pid))
         assert b'"worker_died"' in (tmp_path / "log").read_bytes()
+
+
+def calls_counted(port):
+    """What one scrape, which reaches any of the workers, says of calls that went well."""
+    page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=30).text
+    return sum(
+        float(value) for value in re.findall(r'^pruning_proxy_calls_total\{.*outcome="ok".*\} (.+)$', page, re.M)
+    )
+
+
+def ask(port):
+    """One call on a connection of its own."""
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    assert httpx.post(url, json=body, trust_env=False, timeout=30).status_code == 200
+
+
+@needs_proc
+@pytest.mark.anyio
+async def test_every_scrape_tells_the_calls_of_all_workers_also_of_one_that_has_died(tmp_path):
+    async with serving_asgi(a_provider()) as upstream:
+        with serving(tmp_path, flags=["--upstream", f"openai={upstream}"]) as (process, port):
+            await asyncio.to_thread(counts_all, process, port)
+
+
+def counts_all(process, port):
+    began = time.monotonic()
+    for _ in range(24):
+        ask(port)
+    # More scrapes than chance would lead to one worker only.
+    until(lambda: {calls_counted(port) for _ in range(24)} == {24.0}, seconds=60)
+    time.sleep(max(0.0, 2.2 - (time.monotonic() - began)))
+    first = workers_of(process.pid)
+    os.kill(first[0], signal.SIGKILL)
+    until(lambda: len(workers_of(process.pid)) == 2 and first[0] not in workers_of(process.pid))
+
+    for _ in range(6):
+        ask(port)
+    until(lambda: {calls_counted(port) for _ in range(24)} == {30.0}, seconds=60)
 
 
 @needs_proc

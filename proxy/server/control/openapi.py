@@ -56,7 +56,7 @@ PAGES: Final = (
     Page("PUT", "/_proxy/api/mode", "Change the mode, for all or for one conversation.", Modes, Switch),
     Page("GET", "/_proxy/api/events", _EVENTS),
     Page("GET", "/_proxy/openapi.json", "This description.", dict[str, Any]),
-    Page("GET", "/metrics", "Prometheus metrics of this process."),
+    Page("GET", "/metrics", "Prometheus metrics; of several workers, the sums over all of them."),
     Page("GET", "/healthz", "The process lives.", dict[str, str]),
     Page("GET", "/readyz", "Whether calls should come here.", Readiness),
 )

@@ -32,7 +32,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
 
     async def metrics(_request: Request) -> Response:
         # A hundred models make a page of half a megabyte.
-        return Response(await asyncio.to_thread(desk.watch.metrics.page), headers={"content-type": CONTENT_TYPE})
+        return Response(await asyncio.to_thread(desk.watch.numbers.page), headers={"content-type": CONTENT_TYPE})
 
     return [
         Route("/_proxy/api/accuracy", exact),
