@@ -5,13 +5,13 @@ by call, through the very functions that decide in earnest. Input only: what the
 cache is taken as warm and holds the previous requests. Compaction is not rehearsed.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace
 from proxy.conversation.fingerprint import prefix_keys, seed_key
 from proxy.conversation.model import Conversation, Message, after_last_assistant
+from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
@@ -140,19 +140,20 @@ def rehearse(
 ) -> Iterator[Step]:
     """Play the conversation, call by call.
 
-    `breakpoints`: the cache finds an entry only where an earlier call had ended, not at any place in between.
+    `breakpoints`: the cache finds entries only where earlier calls had ended (pruning.entries), not any place in between.
     """
     line = _Line(script, prices, window, reserve, count)
     before = 0
-    ends = [0]
+    entries = Entries(script.messages)
     for turn, end in enumerate(script.ends, start=1):
         arrived = line.apply(arrive(line.situation(end, turn), arriving))
         decision = prune(line.situation(end, turn), pruning)
         line.pressed = decision.pressed
         edits = arrived + line.apply(decision.edits)
         kept = min([before, *(line.place[edit.at] for edit in edits)])
-        if breakpoints:
-            kept = ends[bisect_right(ends, kept) - 1]
+        if breakpoints and kept < before:
+            at, kept = kept, entries.found(kept, end)
+            entries.changed(at)
         yield Step(
             start=before,
             end=end,
@@ -165,7 +166,7 @@ def rehearse(
             kept=kept,
         )
         before = end
-        ends.append(end)
+        entries.ended(end)
 
 
 class _Line:

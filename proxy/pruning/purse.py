@@ -5,10 +5,10 @@ was decided. So the simulated bill of all calls, with the edits and without them
 on every replica and after every restart. The cache is taken as warm all the time, which errs on the careful side.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from proxy.conversation.edit import Replace
+from proxy.pruning.entries import Entries
 from proxy.pruning.situation import Prices, Situation
 
 MAY_LOSE = 0.008
@@ -33,7 +33,7 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
     direct = sent = 0
     unpruned = paid = 0.0
     before = 0
-    ends = [0]
+    entries = Entries(situation.messages)
     for end in call_ends(situation):
         new = sum(tokens[before:end])
         grown = head + new if not before else new
@@ -47,11 +47,12 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
             sent -= removed
             changed = min(changed, index)
         if changed < before:
-            found = ends[bisect_right(ends, changed) - 1] if prices.breakpoints else changed
+            found = entries.found(changed, end) if prices.breakpoints else changed
             kept = head + sum(tokens[:found])
+            entries.changed(changed)
         paid += prices.read * kept + prices.write * (sent - kept)
         before = end
-        ends.append(end)
+        entries.ended(end)
     return unpruned, paid
 
 

@@ -13,6 +13,8 @@ every possible first edit and takes the one with the largest gain.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.conversation.edit import Replace
+from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
 from proxy.pruning.situation import Prices, Situation
@@ -81,7 +83,7 @@ def cached_behind(situation: Situation) -> list[int]:
     """For each message the cached tokens that are lost when it changes, as they stand now.
 
     That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
-    front of the message up to where an earlier call had ended.
+    front of the message up to the newest entry that is still of use (pruning.entries).
     """
     end = _sent_before(situation)
     behind = [0] * (len(situation.messages) + 1)
@@ -89,12 +91,24 @@ def cached_behind(situation: Situation) -> list[int]:
         behind[index] = behind[index + 1] + situation.message_tokens[index]
     if situation.prices is None or not situation.prices.breakpoints:
         return behind
-    lost = behind.copy()
-    before = 0
-    for call in call_ends(situation):
-        lost[before:call] = [behind[before]] * (call - before)
-        before = call
-    return lost
+    entries = _entries(situation)
+    now = len(situation.messages)
+    return [behind[entries.found(index, now)] for index in range(now + 1)]
+
+
+def _entries(situation: Situation) -> Entries:
+    """What the calls so far have left in a cache with breakpoints."""
+    place = {key: index for index, key in enumerate(situation.keys)}
+    changed: dict[int, int] = {}
+    for edit in situation.plan.edits:
+        if isinstance(edit, Replace) and (at := place.get(edit.at)) is not None:
+            changed[edit.decided] = min(changed.get(edit.decided, at), at)
+    entries = Entries(situation.messages)
+    for end in call_ends(situation):
+        if end in changed:
+            entries.changed(changed[end])
+        entries.ended(end)
+    return entries
 
 
 def _sent_before(situation: Situation) -> int:
