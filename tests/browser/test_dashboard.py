@@ -285,6 +285,25 @@ async def test_axe_finds_nothing_and_headings_make_an_outline(page, replayed):
         assert await page.run(OUTLINE) == {"ones": 1, "first": 1, "jumps": 0, "mains": 1, "language": "en"}, fragment
 
 
+async def test_both_panes_of_an_edit_are_reached_by_keyboard_and_axe_finds_nothing(page, replayed):
+    session = await the_session(replayed)
+    newest = (await replayed.get(f"/_proxy/api/sessions/{session}/edits"))["edits"][-1]["number"]
+    await visit(page, replayed, f"#/sessions/{session}")
+    await focus(page, f"edit-{session}-{newest}")
+    await page.press("Enter")
+    await page.until("document.querySelectorAll('.edit[open] pre').length === 2")
+
+    reached = []
+    for _ in range(2):
+        await page.press("Tab")
+        reached.append(await page.run("document.activeElement.dataset.key"))
+    assert reached == [f"before-{session}-{newest}", f"after-{session}-{newest}"]
+    assert await axe(page) == []
+    await page.size(390, dark=True)
+    assert await axe(page) == []
+    assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
 async def test_nothing_is_wider_than_the_window_and_targets_are_large(page, replayed, tmp_path):
     for number, fragment in enumerate(await everywhere(replayed)):
         await visit(page, replayed, fragment)

@@ -73,7 +73,7 @@ function editOf(edit) {
     h("summary", { "data-key": `edit-${view.session}-${edit.number}` },
       h("span", { class: "kind" }, kindName(edit.kind)),
       h("span", { class: "tool" }, edit.tool),
-      edit.turn === null ? null : h("span", { class: "turn" }, `turn ${edit.turn}`),
+      h("span", { class: "turn" }, edit.turn === null ? "" : `turn ${edit.turn}`),
       h("span", { class: "size" }, `≈ ${tokens(edit.tokens_before)} → ${tokens(edit.tokens_after)}`),
       h("span", { class: "why" }, edit.reason)),
     h("div", { class: "halves" },
