@@ -7,14 +7,10 @@ import re
 from pathlib import Path
 
 REQUIREMENTS = (
-    *range(1, 12),  # the formula, its parts, its display and its edges
-    13,
-    14,
-    *range(16, 23),  # one number, streams, overflow, compaction, pruning
-    25,
-    *range(26, 36),  # pairs, bounded retries, reasoning, windows, byte identity
-    *(37, 38, 39, 40, 41, 43),
+    *range(1, 15),  # the formula, its parts, its display and its edges; reasoning, the ledger, what is learned
+    *range(16, 44),  # one number, streams, compaction, pruning, originals, the queue, windows, what people see
 )
+# Not R15: an exact counter asked near the threshold, which the reported usage of the call before makes needless.
 # Not C9, C29 and C30: they state other programs' rules (rounding up, a limit that includes its value, a second limit).
 VALUES = (
     *range(1, 9),

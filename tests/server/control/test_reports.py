@@ -1,9 +1,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.settings.values import Compact, ModelSettings
+from proxy.settings.values import Compact, ModelSettings, Prune
 from proxy.tokens.usage import Usage
-from tests.builders import a_turn
+from tests.builders import a_turn, rounds, said, user, words
 from tests.server.control.lodge import a_desk, a_lodge, asking
 
 pytestmark = pytest.mark.anyio
@@ -66,11 +66,15 @@ async def test_metrics_are_those_of_the_calls_that_came_through():
 
 async def test_r42_the_reported_usage_stays_true():
     """What pruning saved is told in headers and reports, never by changing what the provider said."""
-    async with a_lodge() as lodge:
-        answer = await lodge.chat([{"role": "user", "content": "hello"}])
+    async with a_lodge(prune=Prune(policy="always", protect_tokens=0, minimum_tokens=0)) as lodge:
+        answer = await lodge.chat([*rounds(words("long", 900)), said("read it"), user("next")])
+        session = answer.headers["x-context-session"]
+        context = await lodge.get(f"/_proxy/api/sessions/{session}/context")
 
-    assert answer.json()["usage"]["prompt_tokens"] == lodge.provider.received[0].bill.input
-    assert answer.headers["x-context-removed-tokens"] == "0"
+    reported, removed = answer.json()["usage"]["prompt_tokens"], int(answer.headers["x-context-removed-tokens"])
+    assert reported == lodge.provider.received[0].bill.input == context["reported"]
+    assert removed > reported > 0
+    assert context["raw_total"] - context["total"] == removed
 
 
 async def test_a_summary_call_is_charged_to_the_conversation_that_it_was_made_for():
@@ -82,10 +86,17 @@ async def test_a_summary_call_is_charged_to_the_conversation_that_it_was_made_fo
     async with a_lodge(**sections) as lodge:
         answer = await lodge.chat(history, fields={"max_tokens": 500})
         savings = await lodge.get("/_proxy/api/savings")
+        detail = await lodge.get(f"/_proxy/api/sessions/{answer.headers['x-context-session']}")
+        board = await lodge.get("/_proxy/api/dashboard")
         metrics = (await lodge.http.get("/metrics")).text
 
     assert answer.headers["x-context-compacted"] == "1"
     (line,) = savings["by_session"]
+    # Every page tells the same sums, and the call itself is a row of the conversation.
+    assert detail["bill"] == line["bill"] == savings["total"]
+    assert sum(step["bill"]["summaries"] for step in board["steps"]) == pytest.approx(line["bill"]["summaries"])
+    assert board["steps"][-1]["saved_so_far"] == pytest.approx(line["bill"]["saved"])
+    assert sorted(turn["purpose"] for turn in detail["turns"]) == ["main", "summary"]
     assert (line["key"], line["bill"]["summary_calls"]) == (answer.headers["x-context-session"], 1)
     assert savings["total"]["summaries"] > 0
     assert 'purpose="summary"' in metrics
