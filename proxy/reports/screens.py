@@ -154,22 +154,24 @@ def _edit(edit: EditRow) -> Iterator[RenderableType]:
         f"[bold]{edit.number}. {edit.kind}[/bold] {escape(edit.tool)} ({made})"
         f" {tokens(edit.tokens_before)} → {tokens(edit.tokens_after)} tokens: {escape(edit.reason)}"
     )
-    yield from _quoted("before", edit.before, edit.before_note)
-    yield from _quoted("after", edit.after, "nothing stands there now")
+    before, after = (edit.before or "").splitlines(), (edit.after or "").splitlines()
+    same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
+    if same:
+        yield f"  {'same:':<8}the first {tokens(same)} lines"
+    yield from _quoted("before", before[same:], edit.before_note if edit.before is None else "")
+    yield from _quoted("after", after[same:], "nothing stands there now" if edit.after is None else "")
 
 
-def _quoted(name: str, text: str | None, note: str) -> Iterator[RenderableType]:
-    """The first lines of a text, cut to the width; control characters as they are written, never acted on."""
-    if text is None:
+def _quoted(name: str, lines: Sequence[str], note: str) -> Iterator[RenderableType]:
+    """The first lines of a text, cut to the width; of control characters only a blank is left."""
+    if note:
         yield f"  {name + ':':<8}({escape(note)})"
         return
-    lines = text.splitlines() or [""]
-    for number, line in enumerate(lines[:_QUOTED_LINES]):
+    for number, line in enumerate(lines[:_QUOTED_LINES] or [""]):
         safe = "".join(char if char.isprintable() else " " for char in line[:_QUOTED_CHARS])
         yield Text(f"  {name + ':' if number == 0 else '':<8}{safe}", no_wrap=True, overflow="ellipsis")
-    more = len(lines) - _QUOTED_LINES
-    if more > 0:
-        yield f"  {'':<8}… {tokens(more)} more lines"
+    if len(lines) > _QUOTED_LINES:
+        yield f"  {'':<8}… {tokens(len(lines) - _QUOTED_LINES)} more lines"
 
 
 def accuracy_screen(shown: Accuracy) -> RenderableType:

@@ -157,6 +157,13 @@ def test_of_long_texts_the_first_lines_are_listed_and_no_control_character_acts(
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_texts_are_listed_from_the_line_on_at_which_they_part():
+    lines = numbers_of(edits_of(an_edit(before="a\nb\nthe whole", after="a\nb\n[3 lines]")))
+
+    assert lines[3:] == ["same: the first 2 lines", "before: the whole", "after: [3 lines]"]
+    assert "before:" in numbers_of(edits_of(an_edit(before="", after="x")))
+
+
 def test_no_edits_and_no_plan_are_told_apart():
     assert "nothing was taken out" in edits_of()
     assert "no longer has the plan" in edits_of(known=False)
