@@ -61,6 +61,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     """The newest call: its plan is shown."""
     known: bool
     """False when the store no longer has that plan."""
+    observed: bool
+    """True when the plan was only observed: the call went out as it came, and nothing of this stands in it."""
     edits: tuple[EditRow, ...]
     """In the order in which they were decided."""
 
@@ -72,6 +74,7 @@ def edits(turn: Turn, plan: Plan | None, originals: Originals | None = None) -> 
         session=turn.session,
         turn=turn.turn,
         known=plan is not None,
+        observed=bool(found) and not turn.edits,
         edits=tuple(edit_row(number, edit, originals) for number, edit in enumerate(found, start=1)),
     )
 

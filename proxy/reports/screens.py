@@ -144,6 +144,8 @@ def edits_screen(shown: Edits) -> RenderableType:
     head = (
         f"[bold]Edits of session {shown.session}[/bold], turn {shown.turn}: {len(shown.edits)}, {signed(-saved)} tokens"
     )
+    if shown.observed:
+        head += " (only observed: none of them was sent)"
     return Group(head, *(line for edit in shown.edits for line in _edit(edit)))
 
 

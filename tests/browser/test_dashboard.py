@@ -1,12 +1,15 @@
 """The dashboard in a real Chromium, with a recorded session played through the whole proxy."""
 
 import json
+import time
 
 import pytest
 
+from proxy.stores import open_store
 from tests.browser.accessibility import OUTLINE, SMALL_TARGETS, axe, walk
 from tests.browser.chromium import BINARY, chromium
 from tests.browser.replayed import house
+from tests.builders import a_turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(BINARY is None, reason="no chromium is installed")]
 
@@ -207,6 +210,16 @@ async def test_a_call_appears_by_itself_and_the_stream_comes_back(page, replayed
     await page.until(READY)
     await replayed.greet("Good evening")
     await page.until("document.querySelectorAll('.sessions li').length === 3")
+
+
+async def test_what_another_process_wrote_appears_without_an_event(page, tmp_path):
+    async with house(tmp_path) as fresh:
+        await visit(page, fresh)
+        other = open_store(f"sqlite://{tmp_path}/state.db", ttl_s=3600.0, clock=time.time)
+        await other.settle(None, a_turn(session="elsewhere", at=time.time()))
+        await other.close()
+
+        await page.until("document.querySelector('.sessions a')?.textContent === 'elsewhere'", seconds=60)
 
 
 async def test_messages_are_queued_and_cancelled_by_keyboard_and_stay_text(page, replayed):

@@ -77,6 +77,12 @@ def test_what_stood_there_is_shown_where_it_is_kept_and_said_to_be_gone_where_it
     assert (rows[3].before, rows[3].before_note) == (None, NOT_KEPT)
 
 
+def test_what_was_only_observed_is_told_from_what_was_sent():
+    assert edits(a_turn(edits={}), PLAN).observed
+    assert not edits(a_turn(edits={"clear": 1}), PLAN).observed
+    assert not edits(a_turn(edits={}), Plan()).observed
+
+
 def test_a_plan_that_the_store_has_lost_is_not_an_empty_one():
     assert not edits(a_turn(), None).known
     assert edits(a_turn(), Plan()).known

@@ -133,8 +133,8 @@ def an_edit(**more):
     return EditRow(**{**known, **more})
 
 
-def edits_of(*rows, known=True):
-    return printed(edits_screen(Edits(session="s1", turn=9, known=known, edits=rows)))
+def edits_of(*rows, known=True, observed=False):
+    return printed(edits_screen(Edits(session="s1", turn=9, known=known, observed=observed, edits=rows)))
 
 
 def test_each_edit_is_listed_with_its_call_and_both_texts():
@@ -162,6 +162,11 @@ def test_texts_are_listed_from_the_line_on_at_which_they_part():
 
     assert lines[3:] == ["same: the first 2 lines", "before: the whole", "after: [3 lines]"]
     assert "before:" in numbers_of(edits_of(an_edit(before="", after="x")))
+
+
+def test_edits_that_were_only_observed_are_called_so():
+    assert "only observed" in edits_of(an_edit(), observed=True)
+    assert "observed" not in edits_of(an_edit())
 
 
 def test_no_edits_and_no_plan_are_told_apart():

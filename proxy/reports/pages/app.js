@@ -11,6 +11,8 @@ import { sessionsView } from "./views/sessions.js";
 
 const VIEWS = { sessions: sessionsView, savings: savingsView, accuracy: accuracyView, health: healthView };
 const AT_MOST_EVERY_MS = 1000;
+/** What other workers and replicas did is no event of the process that this page is connected to: it is asked for. */
+const AT_LEAST_EVERY_MS = 10_000;
 const main = document.getElementById("main");
 
 let view = null;
@@ -106,6 +108,10 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 setInterval(() => {
   for (const time of document.querySelectorAll("[data-ago]")) time.textContent = ago(Number(time.dataset.ago));
 }, 15_000);
+
+setInterval(() => {
+  if (!document.hidden && view?.events.includes("call")) soon();
+}, AT_LEAST_EVERY_MS);
 
 addEventListener("hashchange", show);
 showTheme();

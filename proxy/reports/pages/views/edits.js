@@ -5,7 +5,7 @@ import { fill, h, pager, segmented } from "../dom.js";
 import { exact, kindName, tokens } from "../format.js";
 
 const PAGE = 10;
-const view = { kind: "", at: 0, session: "" };
+const view = { kind: "", at: 0, session: "", observed: false };
 const opened = new Set();
 /** What stood there, by edit: asked for when somebody looks, and never changing. */
 const originals = new Map();
@@ -16,6 +16,7 @@ export function editsPart(found) {
   if (!found.known) return h("p", { class: "hint" }, "The store no longer has this conversation's plan; its next edit begins a new one.");
   if (!found.edits.length) return h("p", { class: "hint" }, "Nothing has been taken out of this conversation: every body went out as it came.");
   const all = [...found.edits].reverse();
+  view.observed = found.observed;
   const region = h("div", {});
   const draw = () => fill(region, pageOf(all, draw));
   draw();
@@ -32,7 +33,7 @@ function pageOf(all, draw) {
     draw();
   };
   return [
-    h("p", {}, h("b", {}, `≈ ${exact(saved)} tokens`), ` ${saved < 0 ? "added" : "taken out"} of every request by the plan's ${exact(all.length)} ${all.length === 1 ? "edit" : "edits"}. The client's own history is untouched.`),
+    h("p", {}, h("b", {}, `≈ ${exact(Math.abs(saved))} tokens`), summaryOf(saved, all.length)),
     kinds.length < 2 ? null : segmented({
       legend: "Kind of edit",
       choices: [["", `All ${all.length}`], ...kinds.map((kind) => [kind, `${kindName(kind)} ${all.filter((edit) => edit.kind === kind).length}`])],
@@ -51,6 +52,14 @@ function pageOf(all, draw) {
       text: `${view.at + 1}–${view.at + shown.length} of ${exact(chosen.length)}`,
     }),
   ];
+}
+
+function summaryOf(saved, number) {
+  const way = saved < 0 ? "put into" : "taken out of";
+  const edits = number === 1 ? "the plan's one edit" : `the plan's ${exact(number)} edits`;
+  return view.observed
+    ? ` would be ${way} every request by ${edits}. This session is only observed: its requests go out as they come.`
+    : ` ${way} every request by ${edits}. The client's own history is untouched.`;
 }
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
@@ -78,7 +87,7 @@ function editOf(edit) {
       h("span", { class: "why" }, edit.reason)),
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "Before"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_before)} tokens`), before),
-      h("div", {}, h("h3", {}, "After"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_after)} tokens`),
+      h("div", {}, h("h3", {}, view.observed ? "After, if it were sent" : "After"), h("p", { class: "hint" }, `≈ ${exact(edit.tokens_after)} tokens`),
         edit.after === null ? h("p", {}, "Nothing stands there now.") : pane(`What stands there now, edit ${edit.number}`, edit.after, `after-${view.session}-${edit.number}`))),
     h("p", { class: "hint" }, "Anchored to message ", h("code", {}, edit.at)));
   details.addEventListener("toggle", () => {
