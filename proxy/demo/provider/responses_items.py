@@ -8,7 +8,7 @@ from proxy.demo.provider.chat_rules import error
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "computer_call", "apply_patch_call", "shell_call")
 _OUTPUTS = tuple(f"{name}_output" for name in _CALLS)
-_THINGS = ("reasoning", "compaction", "item_reference", "web_search_call")
+_THINGS = ("reasoning", "compaction", "compaction_trigger", "item_reference", "web_search_call")
 
 
 def kind_of(item: Mapping[str, Any]) -> str:
@@ -36,6 +36,8 @@ def check(history: Sequence[Mapping[str, Any]], reasoning_of: Mapping[str, str])
             )
         if kind not in (*_CALLS, *_OUTPUTS, *_THINGS, "message"):
             raise error(f"Invalid value: '{kind}'.", code="invalid_value", param=f"input[{number}]")
+        if kind == "compaction_trigger" and number < len(history) - 1:
+            raise error("Item of type 'compaction_trigger' must be the last input item.", param=f"input[{number}]")
         _check_reasoning(number, history, reasoning_of, seen)
         seen.add(str(item.get("id")))
 

@@ -40,3 +40,10 @@ def test_a_call_needs_the_reasoning_it_came_with():
 
     assert "its required 'reasoning' item: 'rs_1'" in refused.value.body["error"]["message"]
     check([{"type": "reasoning", "id": "rs_1"}, *history], {"fc_1": "rs_1"})
+
+
+def test_a_compaction_trigger_is_the_last_item():
+    trigger = {"type": "compaction_trigger"}
+    check([call(), output(), trigger], {})
+    with pytest.raises(Refused):
+        check([trigger, call(), output()], {})

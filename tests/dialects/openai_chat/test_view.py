@@ -184,3 +184,10 @@ def test_messages_are_parsed_once_a_process():
 
     assert first.messages[0] is second.messages[0]
     assert first.tools is second.tools
+
+
+def test_a_history_that_begins_with_its_clients_own_summary_is_marked_there():
+    texts = ["<state_snapshot>\n<goal/>", "he wrote <state_snapshot>"]
+    found = viewed(*({"role": "user", "content": text} for text in texts)).conversation.messages
+
+    assert [message.summary_marked for message in found] == [True, False]
