@@ -59,6 +59,8 @@ _OVERFLOW = _any_of(
     r"range of input length should be",
     r"input length.*exceeds.*(context|maximum)",
     r"token limit (reached|exceeded)",
+    # Z.ai's number for it; its text may be Chinese.
+    r"\"code\":1261\b",
 )
 # Where the text names the window itself; the first group is the number.
 _WINDOW = re.compile(
@@ -163,6 +165,7 @@ def _strings(value: object, depth: int) -> list[str]:
     if isinstance(value, dict):
         found = []
         for key, item in value.items():
-            found += [f'"{key}":{item}'] if isinstance(item, int) else _strings(item, depth + 1)
+            is_number = isinstance(item, int) or (isinstance(item, str) and item.isdecimal())
+            found += [f'"{key}":{item}'] if is_number else _strings(item, depth + 1)
         return found
     return []

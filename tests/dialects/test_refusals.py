@@ -13,6 +13,7 @@ OVERFLOWS = [
     ("OpenAI chat", 400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens. Please reduce the length of the messages.", 128000),
     ("OpenAI, configured", 400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272000),
     ("OpenAI, in a stream", 200, {"type": "error", "error": {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}}, None),
+    ("OpenAI Responses, failed in a stream", 200, {"type": "response.failed", "response": {"status": "failed", "error": {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}}}, None),
     # Anthropic
     ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 3333404 tokens > 200000 maximum"}}, 200000),
     ("Anthropic, with the answer", 400, "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease input length or `max_tokens` and try again", 200000),
@@ -23,6 +24,7 @@ OVERFLOWS = [
     ("Gemini, as an array", 400, [{"error": {"code": 400, "message": "The input token count exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}], 1048576),
     # Bedrock
     ("Bedrock", 400, "Input is too long for requested model.", None),
+    ("Bedrock, wrapped", 400, {"message": "The model returned the following errors: Input is too long for requested model."}, None),
     ("Bedrock Nova", 400, "Input Tokens Exceeded: Number of input tokens exceeds maximum length.", None),
     # OpenRouter and what stands behind it
     ("OpenRouter", 400, {"error": {"code": 400, "message": "This endpoint's maximum context length is 200000 tokens. However, you requested about 2500021 tokens (2500021 of text input). Please reduce the length of either one, or use the context-compression plugin"}}, 200000),
@@ -47,15 +49,23 @@ OVERFLOWS = [
     ("vLLM", 400, {"object": "error", "message": "This model's maximum context length is 262144 tokens. However, you requested 128000 output tokens and your prompt contains at least 134145 input tokens, for a total of at least 262145 tokens.", "type": "BadRequestError", "param": "input_tokens"}, 262144),
     ("vLLM, decoder", 400, "The decoder prompt (length 40000) is longer than the maximum model length of 32768.", 32768),
     ("llama.cpp", 400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 8192}}, 8192),
+    ("llama.cpp, behind a 200", 200, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it"}}, None),
     ("llama.cpp, older", 500, "the request exceeds the available context size. try increasing the context size or enable context shift", None),
     ("LM Studio", 400, "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens", 4096),
+    ("LM Studio, in a stream", 200, {"error": {"message": "The number of tokens to keep from the initial prompt is greater than the context length"}}, None),
+    ("SGLang", 400, {"object": "error", "message": "The input (85050 tokens) is longer than the model's context length (32768 tokens).", "code": 400}, 32768),
     ("LM Studio, other", 500, "The number of tokens to keep from the initial prompt is greater than the context length", None),
     # Plans and houses
     ("Copilot", 400, {"error": {"code": "model_max_prompt_tokens_exceeded", "message": "prompt token count of 140000 exceeds the limit of 128000"}}, 128000),
     ("Moonshot", 400, "Invalid request: Your request exceeded model token limit: 131072 (requested: 150000)", 131072),
     ("MiniMax", 400, "invalid params, context window exceeds limit (2013)", None),
     ("DashScope", 400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]", 129024),
+    ("MiniMax, as it stands in its answers", 200, {"base_resp": {"status_code": 2013, "status_msg": "invalid params, context window exceeds limit"}}, None),
     ("Z.ai", 400, {"error": {"code": "model_context_window_exceeded", "message": "too long"}}, None),
+    ("Z.ai, by number", 400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}, None),
+    ("Z.ai, by number alone", 400, {"error": {"code": "1261", "message": "Prompt 超长"}}, None),
+    ("Z.ai, a bare number", 400, {"error": {"code": 1261, "message": "Prompt 超长"}}, None),
+    ("Z.ai, in a stream", 200, {"error": {"code": "1261", "message": "Prompt 超长"}}, None),
 ]  # fmt: skip
 
 # What speaks of tokens, length or size and is something else.
@@ -79,6 +89,9 @@ FALSE_FRIENDS = [
     ("speechless 500", 500, b""),
     ("a parameter", 400, "Unsupported parameter: 'reasoning.effort' is not supported with this model."),
     ("nothing said", 400, {"error": None}),
+    ("Z.ai, other numbers", 400, {"error": {"code": "1210", "message": "API 调用参数有误，请检查文档。"}}),
+    ("Z.ai, its rates", 429, {"error": {"code": "1302", "message": "您当前使用该 API 的并发数过高"}}),
+    ("a number that only looks like it", 400, {"error": {"code": "invalid_value", "message": "1261 is not a valid seed", "param": "1261"}}),
     ("too deep", 400, b"[" * 5000),
 ]  # fmt: skip
 

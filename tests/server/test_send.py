@@ -5,6 +5,7 @@ import pytest
 
 from proxy.demo.provider import Answer, Rules
 from proxy.settings.values import Compact
+from tests.bench.speakers import SPEAKERS
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import EAGER, NO_PRUNING, OFF, RECORD, Troubled, a_house, a_provider, answering, is_summary_call
 
@@ -260,6 +261,99 @@ async def test_an_overflow_inside_a_stream_is_rescued_before_the_client_sees_it(
     assert answer.status_code == 200
     assert b"context_length_exceeded" not in answer.content
     assert b"You said" in answer.content
+
+
+def sse(*events, named=False):
+    lines = [(f"event: {event['type']}\n" if named else "") + f"data: {json.dumps(event)}\n\n" for event in events]
+    return "".join(lines).encode()
+
+
+def chunk(finish, **usage):
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}], **({"usage": usage} if usage else {})}
+
+
+def whole(finish, **usage):
+    message = {"role": "assistant", "content": ""}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
+
+
+STARTED = {
+    "type": "message_start",
+    "message": {"role": "assistant", "usage": {"input_tokens": 4999, "output_tokens": 1}},
+}
+FULL = {
+    "type": "message_delta",
+    "delta": {"stop_reason": "model_context_window_exceeded"},
+    "usage": {"output_tokens": 0},
+}
+TOO_LONG = "This model's maximum context length is 3000 tokens."
+EXCEEDED = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+# An overflow behind a 200: who says it, in which wire format, streamed or not, and how.
+SAID_LATE = {
+    "Z.ai, streamed": ("chat", True, sse(chunk("model_context_window_exceeded"))),
+    "Z.ai": ("chat", False, whole("model_context_window_exceeded", prompt_tokens=3000, completion_tokens=0)),
+    "Xiaomi, streamed": ("chat", True, sse(chunk("length", prompt_tokens=3000, completion_tokens=0))),
+    "Xiaomi": ("chat", False, whole("length", prompt_tokens=3000, completion_tokens=0)),
+    "OpenRouter": ("chat", True, sse({"error": {"code": 400, "message": "Token limit reached"}, "choices": []})),
+    "LM Studio": (
+        "chat",
+        True,
+        b"event: error\n"
+        + sse(
+            {
+                "error": {
+                    "message": "The number of tokens to keep from the initial prompt is greater than the context length"
+                }
+            }
+        ),
+    ),
+    "llama.cpp": (
+        "chat",
+        False,
+        {"error": {"code": 400, "message": "the request exceeds the available context size", "n_ctx": 3000}},
+    ),
+    "OpenAI Responses, error": ("responses", True, sse({"type": "error", **EXCEEDED}, named=True)),
+    "OpenAI Responses, failed": (
+        "responses",
+        True,
+        sse({"type": "response.failed", "response": {"status": "failed", "error": EXCEEDED}}, named=True),
+    ),
+    "Anthropic, full": ("messages", True, sse(STARTED, FULL, {"type": "message_stop"}, named=True)),
+    "Anthropic, error": (
+        "messages",
+        True,
+        sse({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long"}}, named=True),
+    ),
+    "Gemini": ("gemini", True, sse({"error": {"code": 400, "message": TOO_LONG, "status": "INVALID_ARGUMENT"}})),
+}
+
+
+@pytest.mark.parametrize(("name", "stream", "said_first"), SAID_LATE.values(), ids=SAID_LATE.keys())
+async def test_an_overflow_behind_a_200_is_rescued_before_the_client_sees_it(name, stream, said_first):
+    provider = a_provider(models=("demo-model",))
+    first = []
+
+    async def upstream(scope, receive, send):
+        if scope["type"] == "http" and not first:
+            first.append(1)
+            while (await receive()).get("more_body"):
+                pass
+            kind = "text/event-stream" if isinstance(said_first, bytes) else "application/json"
+            await answering(200, said_first, kind)(receive, send)
+            return
+        await provider(scope, receive, send)
+
+    speaker = SPEAKERS[name]
+    body = speaker.body([], long_history())
+    if not stream:
+        del body["stream"], body["stream_options"]
+    async with a_house(upstream, **UNAWARE) as house:
+        answer = await house.http.post(speaker.path, json=body, headers={"authorization": "Bearer k1"})
+
+    assert answer.status_code == 200
+    assert "You said" in answer.text
+    assert "exceed" not in answer.text
+    assert len(provider.received[-1].body) < len(json.dumps(body)) * 0.8
 
 
 async def test_a_stream_that_was_looked_into_arrives_whole():
