@@ -114,6 +114,7 @@ _REASONING = {
     "unwanted": _any_of(
         r"reasoning_(content|details).{0,80}(not (supported|allowed|permitted)|unsupported)",
         r"(not support|unsupported|unexpected|unknown).{0,80}reasoning_(content|details)",
+        r"remove the reasoning_content",
         r"messages.{0,120}property '[^']*reasoning' is unsupported",
     ),
 }
