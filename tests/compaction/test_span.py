@@ -78,7 +78,7 @@ def test_the_users_newest_words_are_quoted_where_they_would_be_covered():
     assert span.quote == "the newest wish"
 
 
-def test_c18_a_new_summary_takes_the_earlier_one_in_and_reaches_further():
+def test_a_new_summary_takes_the_earlier_one_in_and_reaches_further():
     messages = [*agent(8), a_message("user", "now?")]
     tokens = [10, *[10, 900] * 8, 10]
 

@@ -69,7 +69,7 @@ def test_the_newest_results_stay_by_number():
     assert places(prune(situation, ALWAYS).edits, situation) == [(2, 0), (4, 0), (6, 0)]
 
 
-def test_the_walk_stops_at_a_summary():
+def test_c18_the_walk_stops_at_a_summary():
     old, new = rounds(words("a", 500), words("b", 500)), rounds(words("c", 500), words("d", 500))
     summary = a_message("user", Text(text="summary"), summary_marked=True)
     situation = a_situation(answered([*old, summary, *new]))

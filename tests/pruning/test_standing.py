@@ -18,7 +18,7 @@ def old(messages, protect=10**9, policy=FREE, **more):
     return [s.message for s in old_enough(results, replaceable(results, situation, policy), lambda _: protect, policy)]
 
 
-def test_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments_does_not_count():
+def test_c24_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments_does_not_count():
     messages = [
         user(),
         *(call("1", "read", '{"path":"a","from":1}'), result("1", words("a", 100))),
@@ -30,10 +30,17 @@ def test_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments
     assert old(messages, policy=PrunePolicy(dedupe=False)) == []
 
 
-def test_the_same_arguments_of_another_tool_supersede_nothing():
+def test_c24_the_same_arguments_of_another_tool_supersede_nothing():
     messages = [user(), call("1", "read"), result("1", words("a", 99)), call("2", "list"), result("2", words("b", 99))]
 
     assert old(messages) == []
+
+
+def test_c24_the_result_of_a_protected_tool_is_never_superseded():
+    messages = [user(), call("1", "todo_write"), result("1", words("a", 99)), call("2", "todo_write"), result("2", "b")]
+
+    assert old(messages) == []
+    assert old(messages, policy=PrunePolicy(protect_tokens=0, minimum_tokens=0, protected_tools=())) == [2]
 
 
 def test_a_failed_second_call_supersedes_nothing():

@@ -148,6 +148,18 @@ async def test_an_error_that_cannot_be_decoded_passes_as_it_came(encoding):
     assert len(provider.received) == 1
 
 
+@pytest.mark.parametrize("max_tokens", [4_000, 1_000_000])
+async def test_r34_an_answer_as_long_as_the_window_is_the_upstreams_to_refuse(max_tokens):
+    provider = a_provider(window=4_000)
+    async with a_house(provider, window=4_000) as house:
+        body = json.dumps({"model": "gpt-4o", "messages": [user("hi")], "max_tokens": max_tokens}).encode()
+        headers = {"authorization": "Bearer k1", "content-type": "application/json"}
+        answer = await house.http.post("/v1/chat/completions", content=body, headers=headers)
+
+    assert [record.body for record in provider.received] == [body]
+    assert answer.status_code == provider.received[0].status
+
+
 # Overflow
 
 

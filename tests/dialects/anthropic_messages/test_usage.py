@@ -103,3 +103,12 @@ def test_with_server_tools_the_last_sampling_counts():
 @pytest.mark.parametrize("iterations", [None, [], "odd", [7, None], [iteration("compaction", 5, 5)]])
 def test_without_samplings_of_the_model_there_is_no_other_context(iterations):
     assert context_of({"input_tokens": 1, "iterations": iterations}) is None
+
+
+def test_c41_the_parts_of_the_split_form_come_to_the_same_total():
+    """1,000 new, 30,000 read and 500 written; 200 said and 50 thought."""
+    raw = {"input_tokens": 1000, "cache_read_input_tokens": 30_000, "cache_creation_input_tokens": 500}
+    usage = normal_form({**raw, "output_tokens": 250, "output_tokens_details": {"thinking_tokens": 50}})
+
+    assert (usage.input_tokens, usage.output_tokens) == (31_500, 250)
+    assert usage.input_tokens + usage.output_tokens == 1000 + 200 + 50 + 30_000 + 500 == 31_750

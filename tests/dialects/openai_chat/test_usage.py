@@ -69,3 +69,13 @@ def test_usage_is_found_wherever_it_is_put(answer):
 )
 def test_no_usage_is_not_zero(answer):
     assert usage_of(answer) is NOT_REPORTED
+
+
+def test_c37_what_xai_leaves_out_of_input_and_output_is_put_back():
+    cached = {"prompt_tokens": 500, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2000}}
+    thought = {"prompt_tokens": 2640, "completion_tokens": 182, "total_tokens": 3494}
+    thought["completion_tokens_details"] = {"reasoning_tokens": 672}
+    usage = normal_form(thought)
+
+    assert normal_form(cached).input_tokens == 2500
+    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == (2640, 182 + 672, 672)
