@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from proxy.conversation.edit import Plan
@@ -180,6 +180,7 @@ class Resilient:
             self._recovery = asyncio.get_running_loop().create_task(self._recover())
 
     async def _recover(self) -> None:
+        pushed = 0
         while True:
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
@@ -187,7 +188,10 @@ class Resilient:
                 await self._let_go()
                 store = self._leaving = await asyncio.to_thread(self._opener)
                 await store.learn(_PROBE, b"1")
-                pushed = await self._give_back(store)
+                async for number in self._give_back(store):
+                    pushed += number
+                    # A store that takes writes is there, and only too slow for all of them at once.
+                    self._pause_s = self._first_pause_s
             except Exception:  # noqa: BLE001 (whatever it was: this task is the only way back)
                 self.failures += 1
                 continue
@@ -204,9 +208,8 @@ class Resilient:
             with contextlib.suppress(StoreError, TimeoutError):
                 await asyncio.wait_for(store.close(), _CLOSE_S)
 
-    async def _give_back(self, store: Ledger) -> int:
-        """Write what is owed; what comes in meanwhile, too, so that nothing is owed when this returns."""
-        pushed = 0
+    async def _give_back(self, store: Ledger) -> AsyncIterator[int]:
+        """Write what is owed; what comes in meanwhile, too, so that nothing is owed at the end. Gives numbers written."""
         while self._owed or self._owed_learned:
             while self._owed_learned:
                 name, value = next(iter(self._owed_learned.items()))
@@ -219,17 +222,23 @@ class Resilient:
             except StoreError:
                 self._owed.extendleft(reversed(some))
                 raise
-            pushed += len(some)
-        return pushed
+            yield len(some)
 
     async def _push(self, store: Ledger, some: list[Owed]) -> None:
-        keys = [anchor.key for anchor, _ in some if anchor is not None]
-        theirs = {anchor.key: anchor.at for anchor in await store.anchors(keys) if anchor is not None}
-        for anchor, turn in some:
+        """Write these at the same time: one after the other, they might not keep up with the calls that go on."""
+        newest = {anchor.key: anchor for anchor, _ in some if anchor is not None}
+        theirs = {anchor.key: anchor.at for anchor in await store.anchors(list(newest)) if anchor is not None}
+
+        async def write(anchor: Anchor | None, turn: Turn | None) -> None:
             # Another process may have served a retry meanwhile: the later call's anchor stays.
-            own = anchor if anchor is not None and theirs.get(anchor.key, anchor.at) <= anchor.at else None
+            own = anchor is not None and anchor is newest[anchor.key] and theirs.get(anchor.key, anchor.at) <= anchor.at
+            kept = anchor if own else None
             with contextlib.suppress(Unstorable):
-                if own is not None and (plan := await self._memory.plan(own.plan_id)) is not None:
-                    await store.decide(own, plan)
+                if kept is not None and (plan := await self._memory.plan(kept.plan_id)) is not None:
+                    await store.decide(kept, plan)
                 if turn is not None:
-                    await store.settle(own, turn)
+                    await store.settle(kept, turn)
+
+        for done in await asyncio.gather(*(write(*one) for one in some), return_exceptions=True):
+            if isinstance(done, BaseException):
+                raise done

@@ -49,7 +49,7 @@ class Replicas:
         page = (await self.http.get(f"{self.url(number)}/metrics")).text
         return float(_HEALTHY.search(page)[1]) == 1.0
 
-    async def until_healthy(self, patience_s=15.0):
+    async def until_healthy(self, patience_s=60.0):
         """Wait until every process that lives reaches its store."""
         async with asyncio.timeout(patience_s):
             for number in range(len(self.processes)):

@@ -328,3 +328,54 @@ async def test_a_store_that_fails_again_while_it_is_given_back_its_writes_loses_
     assert store.failures == 2
     assert [turn.turn for turn in await faltering.turns(TurnQuery())] == list(range(99, -1, -1))
     await store.close()
+
+
+class Overworked(MemoryStore):
+    """Takes so many settled calls each time it is opened, then answers no more."""
+
+    def __init__(self, clock):
+        super().__init__(ttl_s=TTL_S, clock=clock)
+        self.opened = self.left = 0
+
+    def open(self):
+        self.opened += 1
+        self.left = 0 if self.opened == 1 else 70
+        return self
+
+    async def settle(self, anchor, turn):
+        self.left -= 1
+        if self.left < 0:
+            raise StoreError("no answer in time")
+        await super().settle(anchor, turn)
+
+
+async def test_a_store_that_takes_only_some_writes_at_a_time_is_not_waited_for_ever_longer(clock):
+    said, overworked = Said(), Overworked(clock)
+    store = Resilient(overworked.open, ttl_s=TTL_S, clock=clock, on_change=said, first_pause_s=0.2)
+    for number in range(400):
+        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+    started = time.monotonic()
+    await until(lambda: store.healthy, 60.0)
+
+    # Seven attempts: with pauses that double all of them would wait for 25 s.
+    assert overworked.opened == 8
+    assert time.monotonic() - started < 20
+    assert len(await overworked.turns(TurnQuery(limit=1000))) == 400
+    await store.close()
+
+
+async def test_of_two_writes_about_one_prefix_the_later_is_what_the_store_gets(own_redis, clock):
+    store, plan = a_shelter(own_redis.url, clock), a_plan("sticky")
+    own_redis.kill()
+    await store.settle(an_anchor("same", turn=1), a_turn(1))
+    await store.decide(an_anchor("same", plan=plan, turn=2), plan)
+    await store.settle(an_anchor("same", plan=plan, turn=2, usage=a_usage()), a_turn(2))
+    own_redis.start()
+    await until(lambda: store.healthy)
+    await store.close()
+
+    other = open_store(own_redis.url, ttl_s=TTL_S, clock=clock)
+    assert await other.anchors([key("same")]) == [an_anchor("same", plan=plan, turn=2, usage=a_usage())]
+    assert await other.plan(plan.plan_id()) == plan
+    assert [turn.turn for turn in await other.turns(TurnQuery())] == [2, 1]
+    await other.close()
