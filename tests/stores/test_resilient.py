@@ -342,11 +342,11 @@ class Overworked(MemoryStore):
         self.left = 0 if self.opened == 1 else 70
         return self
 
-    async def settle(self, anchor, turn):
+    async def settle(self, anchor, turn, originals=()):
         self.left -= 1
         if self.left < 0:
             raise StoreError("no answer in time")
-        await super().settle(anchor, turn)
+        await super().settle(anchor, turn, originals)
 
 
 async def test_a_store_that_takes_only_some_writes_at_a_time_is_not_waited_for_ever_longer(clock):
