@@ -56,6 +56,12 @@ class Replicas:
                 while number not in self.killed and not await self.store_is_healthy(number):
                     await asyncio.sleep(0.05)
 
+    async def until(self, true, patience_s=60.0):
+        """Wait until this holds."""
+        async with asyncio.timeout(patience_s):
+            while not true():
+                await asyncio.sleep(0.02)
+
     def logs(self):
         return "".join(process.log() for process in self.processes)
 

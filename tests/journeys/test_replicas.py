@@ -114,15 +114,16 @@ async def test_a_replica_that_is_killed_under_load_takes_only_its_own_calls_with
                 await talk.say(house, 1 if house.killed else number % 2)
 
         running = [asyncio.ensure_future(on(talk, number)) for number, talk in enumerate(talks)]
-        await asyncio.sleep(1.5)
+        # Counted in calls, not in seconds: a busy machine needs longer for as much.
+        await house.until(lambda: sum(len(talk.heard) for talk in talks) > 100)
         redis.kill()
-        await asyncio.sleep(1.0)
+        await house.until(lambda: sum(len(talk.heard) for talk in talks) > 200)
         house.kill(0)
         await asyncio.sleep(0.5)
         redis.start()
         await house.until_healthy()
         before = [len(talk.heard) for talk in talks]
-        await asyncio.sleep(2.0)
+        await house.until(lambda: sum(len(talk.heard) for talk in talks) > sum(before) + 200)
         stop.set()
         await asyncio.gather(*running)
     heard = [one for talk in talks for one in talk.heard]
