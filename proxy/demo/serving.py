@@ -10,8 +10,11 @@ import uvicorn
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
-    """Serve an app on a free port of 127.0.0.1; gives its base URL. It listens before this yields."""
+async def serving(app: Any, http: Any = "auto") -> AsyncIterator[str]:
+    """Serve an app on a free port of 127.0.0.1; gives its base URL. It listens before this yields.
+
+    `http`: uvicorn's protocol class.
+    """
     # With its protocol named, since only then asyncio switches Nagle's algorithm off: it held answers back for 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
@@ -19,6 +22,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
         server = _Server(
             uvicorn.Config(
                 app,
+                http=http,
                 ws="none",
                 log_config=None,
                 log_level="critical",

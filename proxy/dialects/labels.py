@@ -43,11 +43,11 @@ def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
 
     `headers` has lower-case names; `fields` are the request's small top-level values.
     """
-    candidates = [headers.get(name) for name in _HEADERS]
+    candidates: list[object] = [headers[name] for name in _HEADERS if name in headers]
     metadata = fields.get("metadata")
     if isinstance(metadata, dict):
         candidates += [_claude_code(metadata.get("user_id")), metadata.get("session_id"), metadata.get("sessionId")]
-    candidates += [fields.get(name) for name in _FIELDS]
+    candidates += [fields[name] for name in _FIELDS if name in fields]
     conversation = fields.get("conversation")
     candidates.append(conversation.get("id") if isinstance(conversation, dict) else conversation)
     for candidate in candidates:

@@ -14,10 +14,10 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Received, receive
-from proxy.pruning.reasoning_rules import learned_rule
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
 from proxy.server.past import remember
+from proxy.server.policies import Known
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Work
 from proxy.server.tokenizers import counter, tokenizer_for, warm
@@ -47,15 +47,13 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     return call
 
 
-async def _policy(shared: Shared, upstream: str, received: Received, settled: Policy, *, counts_only: bool) -> Policy:
+async def _policy(shared: Shared, upstream: str, received: Received, known: Known, *, counts_only: bool) -> Policy:
     """The settings' policy with what was learned meanwhile."""
-    asks = settled.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent
-    lesson = await shared.habits.reasoning(upstream, received.conversation.model)
-    return replace(
-        settled,
-        ask_usage=asks,
+    return shared.policies.after_lessons(
+        known,
+        ask_usage=known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent,
         replay_only=counts_only,
-        reasoning=replace(settled.reasoning, rule=learned_rule(settled.reasoning.rule, lesson)),
+        lesson=await shared.habits.reasoning(upstream, received.conversation.model),
         lengths=shared.lifetimes.known(),
     )
 
@@ -81,7 +79,7 @@ async def _predicted(
     learned = await shared.estimates.get(upstream, model, encoding)
     await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
-    policy = await _policy(shared, upstream, received, known.policy, counts_only=counts_only)
+    policy = await _policy(shared, upstream, received, known, counts_only=counts_only)
     now = time.time()
     failed_open = ""
     try:

@@ -8,6 +8,8 @@ from proxy.errors import BodyTooLarge
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Leaving = Callable[[Callable[[], None] | None], None]
+"""Takes whom to call when the client leaves, or None for nobody any more (server.protocol)."""
 
 
 class ClientGone(Exception):
@@ -17,16 +19,17 @@ class ClientGone(Exception):
 class Incoming:
     """Reads the body once, whole or as it arrives, and from then on watches for the client's leaving.
 
-    One task per call watches; when the client leaves, the task that made this object is cancelled, whatever it waits
-    for, and `gone` says why. The watch ends with `answered`.
+    When the client leaves, the task that made this object is cancelled, whatever it waits for, and `gone` says why. The
+    server says so where it knows `leaving`; else one task per call waits for it. The watch ends with `answered`.
     """
 
-    def __init__(self, receive: Receive, limit_bytes: int) -> None:
+    def __init__(self, receive: Receive, limit_bytes: int, leaving: Leaving | None = None) -> None:
         self.gone = False
         self.too_large: BodyTooLarge | None = None
         """Set when the body went over the limit while somebody else was iterating over it."""
         self._receive = receive
         self._limit_bytes = limit_bytes
+        self._leaving = leaving
         self._owner = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
         self._answered = False
@@ -66,6 +69,10 @@ class Incoming:
     def answered(self, *, whole: bool) -> None:
         """Nothing more is owed to the client. `whole`: its answer ended properly, so that the watch ends by itself."""
         self._answered = True
+        if self._leaving is not None:
+            # Once: from now on the connection may have a next call that watches.
+            leaving, self._leaving = self._leaving, None
+            leaving(None)
         if not whole and self._watcher is not None:
             self._watcher.cancel()
 
@@ -75,6 +82,9 @@ class Incoming:
             raise self.too_large
 
     def _watch(self) -> None:
+        if self._leaving is not None:
+            self._leaving(self._left)
+            return
         self._watcher = asyncio.get_running_loop().create_task(self._wait_for_leaving())
 
     async def _wait_for_leaving(self) -> None:

@@ -1,6 +1,6 @@
 """Settings, resolved for one upstream and model into what the pure rooms are told."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import msgspec
@@ -10,7 +10,7 @@ from proxy.exchange.policy import Policy
 from proxy.pricing.prices import CacheHabit, Price, PriceOverrides, habit_for, price_for
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.reasoning import ReasoningPolicy
-from proxy.pruning.reasoning_rules import reasoning_rule
+from proxy.pruning.reasoning_rules import Lesson, learned_rule, reasoning_rule
 from proxy.pruning.situation import Prices
 from proxy.server.tokenizers import is_known_tokenizer
 from proxy.settings.values import Mode, Settings
@@ -20,9 +20,9 @@ _DOUBT = 0.15
 """o200k_base was measured 8 % low for Claude Sonnet 4.5, 24 % for Opus 4.5 and 22 % for Llama 4 on complete requests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """What settings and tables say about a model at an upstream."""
+    """What settings and tables say about a model at an upstream. There is one for each, hence told apart as such."""
 
     policy: Policy
     encoding_wish: str
@@ -36,6 +36,7 @@ class Policies:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.known = lru_cache(maxsize=1024)(self._known)
+        self.after_lessons = lru_cache(maxsize=1024)(_after_lessons)
 
     def _known(self, upstream: str, model: str, mode: Mode, learned_window: int | None) -> Known:
         settings = self._settings
@@ -82,3 +83,17 @@ class Policies:
             price=price_for(model, upstream=upstream, overrides=overrides),
             habit=habit,
         )
+
+
+def _after_lessons(
+    known: Known, *, ask_usage: bool, replay_only: bool, lesson: Lesson, lengths: tuple[int, ...]
+) -> Policy:
+    """The policy with what was learned while running."""
+    policy = known.policy
+    return replace(
+        policy,
+        ask_usage=ask_usage,
+        replay_only=replay_only,
+        reasoning=replace(policy.reasoning, rule=learned_rule(policy.reasoning.rule, lesson)),
+        lengths=lengths,
+    )

@@ -1,6 +1,7 @@
 """uvicorn's HTTP protocol, with one system call or one copy where it makes two."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -8,21 +9,37 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _PIECE_BYTES = 1024 * 1024
 """A body of known length reaches the application in pieces of this size, not of a socket's."""
 _FEW_BYTES = 64 * 1024
+LEAVING = "pruning_proxy.leaving"
+"""ASGI extension: a function that is told whom to call when the client leaves (None: nobody any more)."""
 
 
 class Protocol(HttpToolsProtocol):
-    """As its base, but for two things.
+    """As its base, but for three things.
 
-    The transport holds an answer's head back until the next write, or the end of this loop turn. And a large body is
-    gathered, joined once, before the application is woken for it.
+    The transport holds an answer's head back until the next write, or the end of this loop turn. A large body is
+    gathered, joined once, before the application is woken for it. And an application that has read the whole body can
+    have itself called when the client leaves: waiting for that in `receive` takes a task for every call.
     """
 
     _gathered: list[bytes] | None = None
     _gathered_bytes = 0
+    _when_left: Callable[[], None] | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
         super().connection_made(_Corked(transport, self.loop))  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        super().connection_lost(exc)
+        when_left, self._when_left = self._when_left, None
+        if when_left is not None:
+            when_left()
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        super().on_message_begin()
+        self.scope["extensions"] = {LEAVING: self._watch}  # type: ignore[dict-item]  # of ours
 
     def on_headers_complete(self) -> None:
         """See httptools."""
@@ -47,6 +64,12 @@ class Protocol(HttpToolsProtocol):
         if self._gathered:
             self._deliver(self._gathered)
         super().on_message_complete()
+
+    def _watch(self, when_left: Callable[[], None] | None) -> None:
+        self._when_left = when_left
+        if when_left is not None:
+            # A paused transport notices nothing, and the last piece of a body may have paused it.
+            self.flow.resume_reading()
 
     def _deliver(self, gathered: list[bytes]) -> None:
         whole = b"".join(gathered)

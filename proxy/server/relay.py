@@ -13,6 +13,7 @@ from proxy.errors import ProxyError, UnsupportedEncoding, UpstreamBroken, Upstre
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive
+from proxy.server.protocol import LEAVING
 from proxy.server.refusals import ErrorBody, send_json
 from proxy.server.settling import settle
 from proxy.settings.values import Upstream
@@ -67,7 +68,7 @@ class Exchange:
         self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
         """Called once, after the last byte, whatever happened; shielded, waited for `SETTLE_S` at most."""
         self.end: End | None = None
-        self._incoming = Incoming(receive, limit_bytes)
+        self._incoming = Incoming(receive, limit_bytes, scope.get("extensions", {}).get(LEAVING))
         self._send = send
         self._headers = headers
         self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
@@ -178,10 +179,12 @@ class Exchange:
         and returns what the client gets (it may keep bytes back), and b"" at a clean end for what it still holds;
         encoded answers pass untouched. `heartbeat`: comment lines while an event stream is silent.
         """
-        encoding = first(to_client(answer.headers, status=answer.status), b"content-encoding")
+        head = to_client(answer.headers, status=answer.status)
+        encoding = first(head, b"content-encoding")
         if encoding is not None:
             transform = None
-        head = to_client(answer.headers, status=answer.status, drop=(b"content-length",) if transform else ())
+        if transform is not None:
+            head = [header for header in head if header[0] != b"content-length"]
         head += extra
         beat = None
         if heartbeat and encoding is None and _is_event_stream(head):

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from proxy.server.app import App
 from proxy.server.engines import DEFAULT, ENGINES
+from proxy.server.protocol import Protocol
 from proxy.settings.values import Server, Settings, Upstream
 from tests.serving import serving
 
@@ -18,7 +19,7 @@ async def a_proxy(url, *, server=None, upstream=None, **parts):
     )
     engine = ENGINES[DEFAULT]()
     try:
-        async with serving(App(settings, engine, **parts)) as base:
+        async with serving(App(settings, engine, **parts), http=Protocol) as base:
             yield base
     finally:
         await engine.aclose()

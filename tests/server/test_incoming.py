@@ -89,3 +89,30 @@ async def test_after_the_answer_nobody_is_cancelled(whole):
     await asyncio.sleep(0.01)
 
     assert not incoming.gone
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_server_that_says_when_a_client_leaves_is_not_asked(is_answered):
+    told = []
+    incoming = None
+
+    async def call():
+        nonlocal incoming
+        incoming = Incoming(receiving(a_piece(b"1")), 10, told.append)
+        await incoming.read()
+        if is_answered:
+            incoming.answered(whole=True)
+            incoming.answered(whole=True)
+        await asyncio.sleep(0.01 if is_answered else 60)
+
+    task = asyncio.ensure_future(call())
+    await asyncio.sleep(0.005)
+    if is_answered:
+        await task
+        assert told[1:] == [None]
+    else:
+        told.pop()()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 30)
+
+    assert incoming.gone is not is_answered

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 import uvicorn
 
-from proxy.server.protocol import Protocol
+from proxy.server.protocol import LEAVING, Protocol
 from tests.server.clients import a_call
 
 pytestmark = pytest.mark.anyio
@@ -174,3 +174,49 @@ async def test_a_body_of_unknown_length_is_passed_on_as_it_comes():
     protocol.data_received(b"0\r\n\r\n")
     await asyncio.sleep(0.01)
     assert [message["more_body"] for message in seen] == [True, False]
+
+
+async def test_leaving_client_is_told_to_whom_watches_once():
+    left, watches = [], []
+
+    async def app(scope, receive, send):
+        watches.append(scope["extensions"][LEAVING])
+        watches[0](lambda: left.append(True))
+        await asyncio.Event().wait()
+
+    protocol, _ = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+    assert left == []
+    protocol.connection_lost(None)
+    protocol.connection_lost(None)
+
+    assert left == [True]
+
+
+async def test_client_of_a_finished_call_may_leave_unheard():
+    left = []
+
+    async def app(scope, receive, send):
+        watch = scope["extensions"][LEAVING]
+        watch(lambda: left.append(True))
+        watch(None)
+
+    protocol, _ = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+    protocol.connection_lost(None)
+
+    assert left == []
+
+
+async def test_watched_connection_is_read_again():
+    async def app(scope, receive, send):
+        scope["extensions"][LEAVING](lambda: None)
+
+    protocol, _ = connected(app)
+    protocol.flow.pause_reading()
+    protocol.data_received(a_call(None, method="GET"))
+    await asyncio.sleep(0.01)
+
+    assert not protocol.flow.read_paused
