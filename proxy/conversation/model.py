@@ -5,21 +5,20 @@ of `input` (Responses) or of `contents` (Gemini). What a dialect does not unders
 Values are immutable, so a message that was parsed once is shared by every later turn that resends the same bytes.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(msgspec.Struct, frozen=True, kw_only=True):
     """Visible text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
+class Media(msgspec.Struct, frozen=True, kw_only=True):
     """An image, sound, film or document; its bytes are never kept, its cost never follows from their number."""
 
     kind: Literal["image", "audio", "video", "file"]
@@ -34,8 +33,7 @@ class Media:
     """A file id or URL, when the content is elsewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """The model's wish to run a tool."""
 
     call_id: str
@@ -46,8 +44,7 @@ class ToolCall:
     """The provider bound a signature to this call (Gemini)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool gave back. The only kind of part whose content pruning may replace."""
 
     call_id: str
@@ -61,8 +58,7 @@ class ToolResult:
     """True when the content must not be replaced (encrypted content, a shape that we do not know)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reasoning:
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own thinking, in whichever field it travels. Opaque: never edited inside, only whole."""
 
     text: str
@@ -70,8 +66,7 @@ class Reasoning:
     """Signed or encrypted: the provider may bind it to everything before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opaque:
+class Opaque(msgspec.Struct, frozen=True, kw_only=True):
     """A part that we carry unread."""
 
     kind: str
@@ -82,8 +77,7 @@ class Opaque:
 Part = Text | Media | ToolCall | ToolResult | Reasoning | Opaque
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One element of the history, in the order and number in which the client sent it."""
 
     role: Role
@@ -94,8 +88,7 @@ class Message:
     """The element is itself a summary or compaction item made by a client or provider; pruning stops there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class Tools(msgspec.Struct, frozen=True, kw_only=True):
     """The tool definitions of a request."""
 
     digest: bytes
@@ -107,8 +100,7 @@ class Tools:
 NO_TOOLS = Tools(digest=b"", text="", names=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A request, as far as the core needs to know it."""
 
     dialect: str

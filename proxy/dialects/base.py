@@ -38,8 +38,7 @@ class View:
     """What is known of the messages from the line's last request, see conversation.lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splice:
+class Splice(msgspec.Struct, frozen=True, kw_only=True):
     """Replace body[start:end] by `text`; an empty span inserts."""
 
     start: int

@@ -7,8 +7,9 @@ written the same way on every turn and on every replica.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.recall import Recall
@@ -16,8 +17,7 @@ from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """A body with a plan in it."""
 
     body: bytes

@@ -1,7 +1,8 @@
 """What a request weighs under a plan, and the unified formula fed from memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.fingerprint import reply_print
@@ -15,8 +16,7 @@ from proxy.tokens.estimate import Scale, Weight
 from proxy.tokens.learn import Growth, Learned, predict, predict_first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """A request on the scale, before any plan."""
 
     weights: tuple[Weight, ...]
@@ -116,8 +116,7 @@ def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
     return {(edit.at, edit.part): edit for edit in edits if isinstance(edit, Replace)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """What the unified formula is fed with, and what the call can teach."""
 
     present: Present

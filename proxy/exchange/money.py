@@ -1,6 +1,6 @@
 """What a call cost, and what it would have cost without us: the saving is net of every cache that pruning broke."""
 
-from dataclasses import dataclass
+import msgspec
 
 from proxy.exchange.prepare import Ready
 from proxy.pricing.cache import simulate
@@ -9,8 +9,7 @@ from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.usage import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Money:
+class Money(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars."""
 
     paid: float | None

@@ -75,7 +75,7 @@ def prepare(
     if not blocked and summary is None and policy.mode == "prune":
         outlook = _outlook(draft, now) if policy.compact.early else None
         need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt, outlook)
-        return ready if need is None else replace(ready, need=need)
+        return ready if need is None else msgspec.structs.replace(ready, need=need)
     return ready
 
 
@@ -83,8 +83,10 @@ def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learn
     """The same call with the client's own bytes: after a provider has refused what we made of them."""
     draft = draft_of(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
     policy = replace(policy, ask_usage=False)
-    plain = ready_of(replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False)
-    return replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
+    plain = ready_of(
+        msgspec.structs.replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False
+    )
+    return msgspec.structs.replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
 
 
 def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:

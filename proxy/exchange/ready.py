@@ -3,7 +3,6 @@
 `prepare` decides with a `Draft` in hand and ends with a `Ready`.
 """
 
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import msgspec
@@ -22,8 +21,7 @@ from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Learned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A call that can go out."""
 
     received: Received
@@ -70,8 +68,7 @@ class Ready:
         return any(isinstance(edit, Summarise) for edit in self.sent_plan.edits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A request under a plan, on the way to Ready."""
 
     received: Received
@@ -198,7 +195,7 @@ def _dated(draft: Draft, turn: int) -> tuple[Draft, tuple[Edit, ...]]:
         return draft, ()
     known = set(inherited.edits)
     edits = tuple(edit if edit in known else msgspec.structs.replace(edit, turn=turn) for edit in draft.plan.edits)
-    return replace(draft, plan=Plan(edits)), tuple(edit for edit in edits if edit not in known)
+    return msgspec.structs.replace(draft, plan=Plan(edits)), tuple(edit for edit in edits if edit not in known)
 
 
 def _shared(memory: Memory) -> int:

@@ -1,7 +1,8 @@
 """First verb: from a path and a body to a recognised request, and the prefix keys under which memory is looked up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.conversation.fingerprint import boundaries, history_key, prefix_keys, seed_key
@@ -11,8 +12,7 @@ from proxy.dialects.base import Dialect, View
 from proxy.ledger.records import Anchor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class Received(msgspec.Struct, frozen=True, kw_only=True):
     """A request that a dialect understood."""
 
     dialect: Dialect
@@ -37,8 +37,7 @@ class Received:
         return [self.keys[index] if index >= 0 else self.origin for index in self.candidates]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger knows of this request's past."""
 
     line: Anchor | None = None

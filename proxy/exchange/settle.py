@@ -1,6 +1,5 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
-from dataclasses import dataclass
 from heapq import nlargest
 
 import msgspec
@@ -21,8 +20,7 @@ _MOST_ITEMS = 8
 """Largest results that a row names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What the handler alone knows about a call."""
 
     upstream: str
@@ -40,8 +38,7 @@ class Circumstances:
     habit: CacheHabit = CacheHabit()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger is to keep."""
 
     anchor: Anchor | None

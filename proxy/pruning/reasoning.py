@@ -6,9 +6,11 @@ keeps it, never so that a message becomes empty, and never in front of signed re
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+
+import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan, StripReasoning, Summarise
 from proxy.conversation.model import Message, Reasoning, Text, ToolCall
@@ -144,4 +146,6 @@ def _is_signed(message: Message) -> bool:
 
 def bare(message: Message) -> Message:
     """The message without its reasoning."""
-    return replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))
+    return msgspec.structs.replace(
+        message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning))
+    )

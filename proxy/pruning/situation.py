@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
 from proxy.conversation.model import Message
 
@@ -23,8 +25,7 @@ class Prices:
         return self.write > 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """One request, replayed and measured, before new decisions."""
 
     messages: tuple[Message, ...]
@@ -67,8 +68,7 @@ class Situation:
         return None if self.window is None else max(0, self.window - self.reserve)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """New edits of older results, or why there are none."""
 
     edits: tuple[Edit, ...] = ()

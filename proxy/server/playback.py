@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -69,7 +68,7 @@ def conversations(path: Path, model: str = "") -> Iterator[tuple[str, Conversati
             conversation = view.conversation
             named = model or transcript.model or conversation.model
             name = path.stem if len(found) == 1 else f"{path.stem}#{number}"
-            yield name, replace(conversation, model=named)
+            yield name, msgspec.structs.replace(conversation, model=named)
 
 
 def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:

@@ -6,8 +6,9 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from proxy.errors import ProxyError, UnsupportedEncoding, UpstreamBroken, UpstreamError
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
@@ -25,8 +26,7 @@ _WHOLE_BYTES = 256 * 1024
 """Unmodelled bodies up to this size are read before they are sent: they can then be sent again on a dead connection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(msgspec.Struct, frozen=True, kw_only=True):
     """How an exchange ended."""
 
     outcome: Literal["complete", "truncated", "client_closed", "refused"]

@@ -7,9 +7,10 @@ conversation for five minutes, and one failure rests it for a while too, so that
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import structlog
 
 from proxy.compaction.policy import NO_MODEL
@@ -268,7 +269,7 @@ def _with(header: tuple[bytes, bytes] | None, request: UpstreamRequest) -> Upstr
     if header is None:
         return request
     added = listed(request.headers, *header)
-    return replace(request, headers=[*(one for one in request.headers if one[0] != added[0]), added])
+    return msgspec.structs.replace(request, headers=[*(one for one in request.headers if one[0] != added[0]), added])
 
 
 def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *, by_model: bool) -> None:

@@ -11,8 +11,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from proxy.conversation.edit import Plan
 from proxy.errors import StoreError
@@ -33,8 +34,7 @@ _SWEEP_STEPS = 20
 _MOST_INTEGER = 2**40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """Something to write, in one transaction with its neighbours."""
 
     anchor: tuple[Anchor, bytes] | None = None

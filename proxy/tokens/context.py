@@ -10,8 +10,9 @@ in, and by how much system text and tools have changed since. Display, pruning, 
 this one value, so they cannot disagree. Sizes are tokens.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 Basis = Literal["anchored", "estimated"]
 
@@ -19,8 +20,7 @@ MOST_RESERVE: Final = 32_000
 """Kept free for an answer whose request names no limit: the cap of opencode (2026-08)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Last:
+class Last(msgspec.Struct, frozen=True, kw_only=True):
     """The anchor: a call whose actual usage is known and whose history this request continues."""
 
     input_tokens: int
@@ -44,8 +44,7 @@ class Last:
     """Put into the anchored part by edits newer than this call: placeholders, summaries, restored reasoning."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class Present(msgspec.Struct, frozen=True, kw_only=True):
     """What this request is made of, by estimate."""
 
     system: int
@@ -62,8 +61,7 @@ class Present:
     """Some assistant message in `new` is an answer whose usage never came (a cut stream)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextSize:
+class ContextSize(msgspec.Struct, frozen=True, kw_only=True):
     """The number, its basis and its rows. `system + tools + messages == total`, always."""
 
     total: int

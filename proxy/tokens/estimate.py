@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from proxy.conversation.model import (
     Conversation,
     Media,
@@ -65,8 +67,7 @@ OVERHEADS: Final[dict[str, Overheads]] = {
 _DEFAULT: Final = OVERHEADS["openai_chat"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
+class Weight(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one message."""
 
     total: int

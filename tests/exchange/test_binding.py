@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
@@ -73,7 +74,7 @@ def test_reasoning_that_is_out_is_not_bound():
 
 def test_edits_at_first_sight_and_of_another_branch_break_nothing():
     received, other = a_request(), a_request(thinking=False)
-    foreign = replace(other, keys=tuple(b"x" * 16 for _ in other.keys))
+    foreign = msgspec.structs.replace(other, keys=tuple(b"x" * 16 for _ in other.keys))
 
     assert not breaks(received, clear(received, 2, "cap"), Insert(after=received.keys[0], text="x", tokens_after=1))
     assert not breaks(received, summary(foreign, 0), clear(foreign, 2), policy=DROPS)

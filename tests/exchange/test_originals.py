@@ -15,7 +15,9 @@ HISTORY = [*rounds(LONG), said("read it"), user("next")]
 def kept(history=HISTORY, *, edits=None, policy=EAGER):
     """The originals of a call's edits: its own, or those given (a function of the request)."""
     ready = Line(policy).prepared(history)
-    return originals_of(ready if edits is None else replace(ready, new_edits=tuple(edits(ready.received))))
+    return originals_of(
+        ready if edits is None else msgspec.structs.replace(ready, new_edits=tuple(edits(ready.received)))
+    )
 
 
 @pytest.mark.parametrize("mode", ["observe", "prune"])

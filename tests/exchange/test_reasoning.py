@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.compaction.policy import CompactPolicy
@@ -126,6 +126,7 @@ def test_c44_reasoning_counts_exactly_when_it_comes_back(thought, expected):
 thoughts = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 900)), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(thoughts, st.sampled_from(["all", "all_but_last"]), st.sampled_from([1500, 3000, 6000]))
 def test_the_effective_count_drives_display_prune_and_compact_alike(shape, strip, window):
     """A request whose reasoning is stripped is shown, pruned and compacted like one that never had that reasoning."""

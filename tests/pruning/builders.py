@@ -1,6 +1,6 @@
 """Conversations of tool-using agents, built from a few words."""
 
-from dataclasses import replace
+import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Replace
 from proxy.conversation.fingerprint import digest, prefix_keys, seed_key
@@ -88,4 +88,4 @@ def places(edits, situation) -> list[tuple[int, int]]:
 def next_turn(situation, edits, *more) -> Situation:
     """The following request: the client resends everything and more, the plan has grown."""
     grown = a_situation((*situation.messages, *more), situation.plan.with_edits(tuple(edits)))
-    return replace(grown, window=situation.window, prices=situation.prices, tools=situation.tools)
+    return msgspec.structs.replace(grown, window=situation.window, prices=situation.prices, tools=situation.tools)

@@ -1,7 +1,6 @@
 """What goes: by the rules alone (`always`, `pressure`), and by price."""
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -248,7 +247,7 @@ def test_while_the_purse_is_empty_placeholders_keep_less():
 
     (thin,) = prune(situation, PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.3)).edits
     (full,) = prune(
-        replace(situation, cold=True), PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.3)
+        msgspec.structs.replace(situation, cold=True), PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.3)
     ).edits
 
     assert thin.tokens_after * PRICES.write < 1.1 * thin.tokens_before * PRICES.read

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from proxy.errors import UpstreamError
 from proxy.wire.headers import Headers
@@ -48,8 +49,7 @@ class Grace:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamRequest:
+class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it shall stand on the wire."""
 
     method: str
