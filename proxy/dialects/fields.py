@@ -31,13 +31,18 @@ def whole(value: object) -> int | None:
 
 def count(value: object) -> int | None:
     """A token count, 0 included; some gateways write floats."""
+    if type(value) is int:
+        return value if value >= 0 else None
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf else None
 
 
 def first_count(*values: object) -> int | None:
     """The first of these that is a count."""
-    counts = [count(value) for value in values]
-    return next((found for found in counts if found is not None), None)
+    for value in values:
+        found = count(value)
+        if found is not None:
+            return found
+    return None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -61,7 +61,7 @@ def check_request(headers: Headers) -> None:
 
 def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
     """The client's headers as the upstream may see them; `drop`: further lower-case names to leave out."""
-    dropped = _NOT_UPSTREAM | _listed_in_connection(headers) | set(drop)
+    dropped = _with(_NOT_UPSTREAM, _listed_in_connection(headers), drop)
     return [header for header in headers if header[0] not in dropped]
 
 
@@ -71,7 +71,7 @@ def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> H
     Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
     length (204, 304). A header that no server could write again (control characters) is left out.
     """
-    dropped = _HOP_BY_HOP | _listed_in_connection(headers) | set(drop)
+    dropped = _with(_HOP_BY_HOP, _listed_in_connection(headers), drop)
     if status in (204, 304):
         dropped |= {b"content-length"}
     kept = [header for header in headers if header[0] not in dropped]
@@ -115,6 +115,12 @@ def _names_address(name: bytes) -> bool:
         or name.endswith((b"-base-url", b"-baseurl"))
         or name == b"x-portkey-custom-host"
     )
+
+
+def _with(names: frozenset[bytes], listed: set[bytes], drop: Iterable[bytes]) -> frozenset[bytes]:
+    """All three; mostly there is nothing to add, and no new set to be made."""
+    listed.update(drop)
+    return names | listed if listed else names
 
 
 def _listed_in_connection(headers: Headers) -> set[bytes]:
