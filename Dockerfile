@@ -7,7 +7,8 @@ RUN python -m venv /opt/pruning-proxy && /opt/pruning-proxy/bin/pip install --no
 
 FROM python:3.11-slim
 COPY --from=build /opt/pruning-proxy /opt/pruning-proxy
-RUN useradd --system --create-home --home-dir /var/lib/pruning-proxy proxy
+# The number is the one that config/kubernetes.yaml names.
+RUN useradd --system --uid 999 --create-home --home-dir /var/lib/pruning-proxy proxy
 USER proxy
 WORKDIR /var/lib/pruning-proxy
 VOLUME /var/lib/pruning-proxy

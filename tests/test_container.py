@@ -3,15 +3,23 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-DOCKERFILE = (Path(__file__).parent.parent / "Dockerfile").read_text("utf-8")
+from proxy.server.app import DRAIN_S
+from proxy.settings.load import load
+from proxy.settings.values import Settings, Upstream
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+CONFIG = {path.name: path.read_text("utf-8") for path in (ROOT / "config").iterdir()}
 
 
 @pytest.fixture(params=[(200, 0), (503, 1)], ids=["healthy", "unhealthy"])
@@ -51,3 +59,100 @@ def test_the_health_check_follows_the_answer_and_the_configured_port(server):
 
 def test_nothing_runs_as_root():
     assert DOCKERFILE.index("USER proxy") < DOCKERFILE.index("ENTRYPOINT")
+
+
+def ignored():
+    """What of the repository a build sees: `.dockerignore` lists exceptions from everything."""
+    return {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").split() if line.startswith("!")}
+
+
+def test_all_that_is_copied_exists_and_reaches_the_build():
+    copied = [
+        name for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE) for name in line.split()[:-1]
+    ]
+
+    assert {"pyproject.toml", "proxy", "config"} <= set(copied)
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert name in ignored(), name
+
+
+def test_what_is_packed_beside_the_package_is_copied_too():
+    """The build reads these files: without one of them `pip install .` ends in an error."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = {project["project"]["readme"], *project["project"].get("license-files", ())}
+    copied = " ".join(re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)).split()
+
+    assert {name for name in wanted if "*" not in name} <= set(copied)
+
+
+def test_the_extras_and_the_command_are_those_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.search(r"pip install [^'\n]*'\.\[([a-z,]+)\]'", DOCKERFILE)[1].split(",")
+    (command,) = json.loads(re.search(r"^ENTRYPOINT (.+)$", DOCKERFILE, re.MULTILINE)[1])
+
+    assert set(extras) <= set(project["optional-dependencies"])
+    assert command in project["scripts"]
+
+
+def test_the_variables_that_are_set_are_settings():
+    names = set(
+        re.findall(r"PRUNING_PROXY__[A-Z_]+", DOCKERFILE + CONFIG["docker-compose.yml"] + CONFIG["kubernetes.yaml"])
+    )
+    values = {"PORT": "1", "URL": "memory://", "HOST": "0.0.0.0", "TOKEN": "t"}
+
+    assert names
+    load(None, environ={name: values[name.rpartition("_")[2]] for name in names})
+
+
+def test_a_stop_leaves_running_streams_their_time():
+    grace = int(re.search(r"stop_grace_period: (\d+)s", CONFIG["docker-compose.yml"])[1])
+    ends = int(re.search(r"terminationGracePeriodSeconds: (\d+)", CONFIG["kubernetes.yaml"])[1])
+    before = int(re.search(r'preStop:\s+exec: \{command: \["sleep", "(\d+)"\]\}', CONFIG["kubernetes.yaml"])[1])
+
+    assert grace > DRAIN_S
+    assert ends - before > DRAIN_S
+
+
+def test_the_user_of_the_image_is_the_one_that_kubernetes_runs():
+    assert re.search(r"runAsUser: (\d+)", CONFIG["kubernetes.yaml"])[1] == re.search(r"--uid (\d+)", DOCKERFILE)[1]
+
+
+def test_all_ports_are_the_same_one():
+    port = str(Settings().server.port)
+
+    assert f"EXPOSE {port}\n" in DOCKERFILE
+    assert f"containerPort: {port}}}" in CONFIG["kubernetes.yaml"]
+    assert f"listen {port};" in CONFIG["nginx.conf"]
+    assert f"server proxy:{port} " in CONFIG["nginx.conf"]
+    assert f'"127.0.0.1:{port}:{port}"' in CONFIG["docker-compose.yml"]
+
+
+def test_nginx_waits_longer_than_the_proxy_and_takes_as_much():
+    read_s = float(re.search(r"proxy_read_timeout (\d+)s", CONFIG["nginx.conf"])[1])
+    taken_mb = int(re.search(r"client_max_body_size (\d+)m", CONFIG["nginx.conf"])[1])
+
+    assert read_s > Upstream().timeout_s
+    assert taken_mb == Settings().server.max_body_mb
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx on this machine")
+def test_nginx_understands_its_configuration(tmp_path):
+    # Names of other containers cannot be looked up here, and `resolve` wants nginx 1.27.3.
+    plain = CONFIG["nginx.conf"].replace("server proxy:8787 resolve ", "server 127.0.0.1:8787 ")
+    plain = plain.replace("pid /tmp/nginx.pid;", f"pid {tmp_path}/nginx.pid;")
+    file = tmp_path / "nginx.conf"
+    file.write_text(plain, "utf-8")
+    log = str(tmp_path / "error.log")
+    done = subprocess.run(
+        ["nginx", "-t", "-p", str(tmp_path), "-e", log, "-c", str(file)], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_machine_that_runs_in_kubernetes_has_variables_that_are_none_of_ours():
+    """The addresses of a service that has our name."""
+    links = {"PRUNING_PROXY_PORT": "tcp://10.0.0.1:8787", "PRUNING_PROXY_SERVICE_HOST": "10.0.0.1"}
+
+    assert load(None, environ=links) == load(None, environ={})
