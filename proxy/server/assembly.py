@@ -15,6 +15,7 @@ from proxy.server.control.desk import Desk
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.events import configure
 from proxy.server.handler import Handler
+from proxy.server.memory import given_back
 from proxy.server.tokenizers import DEFAULT_ENCODING, counter
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
@@ -50,7 +51,8 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     control = control_plane(desk, pages.routes())
     await board.start()
     try:
-        yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end, join=watch.join)
+        async with given_back():
+            yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end, join=watch.join)
     finally:
         await watch.numbers.aclose()
         await board.aclose()
