@@ -48,6 +48,8 @@ class Overheads:
     """Once a request: the priming of the reply."""
     tools: int = 0
     """Once a request that defines tools."""
+    sequel: int = 0
+    """For each further result in one message."""
 
 
 OVERHEADS: Final[dict[str, Overheads]] = {
@@ -57,8 +59,9 @@ OVERHEADS: Final[dict[str, Overheads]] = {
     # Recorded (gpt-4o, gpt-4.1): a call with its result adds 12 to 14 tokens to their texts; each is an item of its own.
     "openai_responses": Overheads(message=4, call=3, result=3, request=3),
     # 346 for the system prompt that tools bring along: docs "Tool use", pricing, 2025-12; recorded 338 to 370 with one or
-    # two tools. A call with its result adds 57 to 78 tokens, most of them the two ids (claude-3-7, 4 and 4.6).
-    "anthropic_messages": Overheads(message=3, call=27, result=27, request=3, tools=346),
+    # two tools. Recorded (claude-3-7 to opus-4-6, 818 turns): an answer and what follows it add 3 or 4 tokens, a call 40
+    # to 56 (its output count holds them), the first result behind it 8 and each further one of the same message 38 to 46.
+    "anthropic_messages": Overheads(message=2, call=45, result=8, request=4, tools=346, sequel=32),
     # Recorded (gemini-2.0-flash, 2.5): turns, calls and results add nothing to their texts.
     "gemini": Overheads(message=1, call=0, result=0, request=0),
 }
@@ -171,7 +174,8 @@ class Scale:
         reasoning = sum(
             tokens for part, tokens in zip(message.parts, parts, strict=True) if isinstance(part, Reasoning)
         )
-        overhead = self.overheads.message
+        results = sum(isinstance(part, ToolResult) for part in message.parts)
+        overhead = self.overheads.message + self.overheads.sequel * max(0, results - 1)
         return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=parts, overhead=overhead)
 
     def _part(self, part: Part) -> int:

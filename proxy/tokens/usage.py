@@ -40,6 +40,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 NOT_REPORTED = Usage()
 
 
+_MOST_ENVELOPE = 400
+"""What an estimate may hold that a server does not charge, in tokens: Anthropic's tool prompt is 346 (see
+tokens.estimate), and llama.cpp, LiteLLM and vLLM speak its format without one."""
+
+
 def _last(before: int | None, after: int | None) -> int | None:
     return before if after is None else after
 
@@ -47,12 +52,12 @@ def _last(before: int | None, after: int | None) -> int | None:
 def is_possible(usage: Usage, *, window: int | None, sent_estimate: int) -> bool:
     """Whether the input count can be that of a body estimated at `sent_estimate`.
 
-    Refused: nothing or 0; more than the window (gateways that report running totals); less than a quarter of the
-    estimate where that is more than 200 tokens (servers that report only what they evaluated, leaving out the cache).
+    Refused: nothing or 0; more than the window (gateways that report running totals); less than a quarter of what the
+    estimate leaves without its envelopes (servers that report only what they evaluated, leaving out the cache).
     """
     count = usage.input_tokens
     if not count or count < 0:
         return False
     if window is not None and count > window:
         return False
-    return not (sent_estimate > 200 and count * 4 < sent_estimate)
+    return count * 4 >= sent_estimate - _MOST_ENVELOPE

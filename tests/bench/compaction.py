@@ -31,7 +31,7 @@ from proxy.compaction.prompt import INSTRUCTION
 from proxy.demo.play import error_text
 from proxy.demo.provider import Provider, recorded
 from proxy.demo.provider.apis import row_for, rows
-from proxy.demo.provider.asked import REQUEST_OVERHEAD, Bill, Request, chain
+from proxy.demo.provider.asked import Bill, Request, chain
 from proxy.demo.serving import serving
 from proxy.demo.sessions import Session, load
 from proxy.server.assembly import assembled
@@ -141,7 +141,7 @@ class Large:
         request = Request(body=loads(body), headers={}, arguments=arguments, rules=self._provider.rules)
         asked = row.api.asked(request)
         sizes = self._provider.tokens(asked.units)
-        total = sum(sizes) + REQUEST_OVERHEAD + self._provider.hidden_tokens
+        total = sum(sizes) + row.api.envelope.request + self._provider.hidden_tokens
         read, written = self._provider._cached(asked, chain(asked.units), sizes, time.time())
         answer = self._provider._answers(asked, headers)
         return Bill(input=total, read=read, written=written, output=0, reasoning=0), answer.text

@@ -251,3 +251,20 @@ def test_the_texts_of_a_message_are_those_that_weighing_counts(parts):
 )
 def test_c8_c10_c11_c13_the_rule_of_thumb_rounds_half_up(text, tokens):
     assert rule_of_thumb(text) == tokens
+
+
+def test_what_anthropic_adds_to_calls_that_run_in_parallel_is_as_recorded():
+    """claude-sonnet-4, two results of one digit each: 61 tokens more than the input and the output before them."""
+    scale = a_scale(dialect="anthropic_messages")
+    results = tuple(ToolResult(call_id=str(number), text="5") for number in range(2))
+    message = Message(role="user", parts=results, digest=b"parallel")
+
+    assert scale.weigh(message).total + scale.overheads.message == pytest.approx(61, abs=10)
+
+
+def test_what_anthropic_adds_to_a_single_result_is_as_recorded():
+    """claude-3-7, sonnet-4 and -4-5, opus-4-5: 14 or 15 tokens more for a result of two or three."""
+    scale = a_scale(dialect="anthropic_messages")
+    message = Message(role="user", parts=(ToolResult(call_id="a", text="40 C"),), digest=b"single")
+
+    assert scale.weigh(message).total + scale.overheads.message == pytest.approx(14, abs=2)

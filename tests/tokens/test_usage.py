@@ -63,3 +63,10 @@ def test_nothing_reported_changes_nothing(usage):
 )
 def test_c42_c43_a_count_that_cannot_be_right_is_refused(input_tokens, window, estimate, expected):
     assert is_possible(Usage(input_tokens=input_tokens), window=window, sent_estimate=estimate) is expected
+
+
+def test_a_tiny_request_with_tools_is_believed_where_the_server_charges_no_tool_prompt():
+    """An Anthropic estimate holds 346 tokens for it; llama.cpp, LiteLLM and vLLM count only what they render."""
+    assert is_possible(Usage(input_tokens=62), window=None, sent_estimate=62 + 346)
+    assert is_possible(Usage(input_tokens=20), window=None, sent_estimate=20 + 346 + 12)
+    assert not is_possible(Usage(input_tokens=62), window=None, sent_estimate=2000)

@@ -21,9 +21,7 @@ from proxy.demo.provider.asgi import (
     start_answer,
 )
 from proxy.demo.provider.asked import (
-    ID_OVERHEAD,
     ORDINARY,
-    REQUEST_OVERHEAD,
     Asked,
     Bill,
     Refused,
@@ -162,13 +160,13 @@ class Provider:
             Request(body=_json(record, row), headers=record.headers, arguments=arguments, rules=self.rules)
         )
         sizes = self.tokens(asked.units)
-        total = sum(sizes) + REQUEST_OVERHEAD + self.hidden_tokens
+        total = sum(sizes) + row.api.envelope.request + self.hidden_tokens
         if row.verb == "count":
             await self._send_whole(record, send, 200, dumps(row.api.counted(total)))
             return
         if total > self.window:
             raise row.api.overflow(asked, total, self.window)
-        reply = self._reply(record, asked, sizes, total, arguments)
+        reply = self._reply(record, row, asked, sizes, total, arguments)
         record.bill, record.answer = reply.bill, reply.answer
         await asyncio.sleep(self.delay_s)
         if asked.stream:
@@ -177,14 +175,17 @@ class Provider:
             await self._send_whole(record, send, 200, dumps(row.api.whole(reply)))
 
     def _reply(
-        self, record: Received, asked: Asked, sizes: list[int], total: int, arguments: Mapping[str, str]
+        self, record: Received, row: Row, asked: Asked, sizes: list[int], total: int, arguments: Mapping[str, str]
     ) -> Reply:
         self._number += 1
         now = self._clock()
         answer = self._answers(asked, record.headers)
         reasoning = self._count(answer.reasoning) if answer.reasoning else 0
         spoken = self._count(answer.text) if answer.text else 0
-        calls = sum(self._count(call.name) + self._count(call.arguments) + ID_OVERHEAD for call in answer.calls)
+        form = row.api.envelope
+        calls = sum(
+            self._count(call.name) + self._count(form.arguments(call.arguments)) + form.call for call in answer.calls
+        )
         keys = chain(asked.units)
         read, written = self._cached(asked, keys, sizes, now)
         return Reply(

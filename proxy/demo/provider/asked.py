@@ -1,15 +1,38 @@
 """What an API module makes of a request body, and what it needs to write an answer."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
-from proxy.wire.body import dumps
+from proxy.wire.body import dumps, loads
 
-MESSAGE_OVERHEAD = 4
-ID_OVERHEAD = 3
-REQUEST_OVERHEAD = 3
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """Tokens that a vendor's prompt format puts around the texts."""
+
+    message: int
+    call: int
+    """Part of the output that makes the call, too."""
+    result: int
+    request: int
+    """Once a request: the priming of the reply."""
+    tools: int = 0
+    """Once a request that defines tools."""
+    sequel: int = 0
+    """For each further result in one message: parallel calls are taken apart into calls of their own."""
+    arguments: Callable[[str], str] = str
+    """Text of a call's arguments as the prompt holds it: as the model wrote it, or from the parsed object."""
+
+
+def parsed(arguments: str) -> str:
+    """The compact form of arguments that travel as an object."""
+    return dumps(loads(arguments.encode() or b"{}")).decode()
+
+
+# OpenAI cookbook, "How to count tokens with tiktoken": 3 a message and 1 for its role, 3 for the reply.
+OPENAI_ENVELOPE = Envelope(message=4, call=3, result=3, request=3)
 
 
 class Refused(Exception):
@@ -147,6 +170,8 @@ class Request:
 class Api(Protocol):
     """One wire format."""
 
+    envelope: ClassVar[Envelope]
+
     def asked(self, request: Request) -> Asked:
         """Check the body's structure and read it; raises Refused with the vendor's own text."""
 
@@ -183,19 +208,19 @@ def rendered(value: Any) -> bytes:
     return dumps(without_marks(value))
 
 
-def unit(value: Any, texts: Sequence[str], overhead: int = MESSAGE_OVERHEAD) -> Unit:
+def unit(value: Any, texts: Sequence[str], overhead: int = OPENAI_ENVELOPE.message) -> Unit:
     """A unit from its JSON value."""
     raw = dumps(value)
     marked = b'"cache_control":{' in raw
     return Unit(rendered=rendered(value) if marked else raw, texts=tuple(texts), overhead=overhead, marked=marked)
 
 
-def tools_unit(tools: Any) -> tuple[Unit, ...]:
+def tools_unit(tools: Any, overhead: int = 0) -> tuple[Unit, ...]:
     """The tool definitions as one unit, counted as compact JSON; none for no tools."""
     if not tools:
         return ()
     made = unit(tools, (), 0)
-    return (Unit(rendered=made.rendered, texts=(made.rendered.decode(),), overhead=0, marked=made.marked),)
+    return (Unit(rendered=made.rendered, texts=(made.rendered.decode(),), overhead=overhead, marked=made.marked),)
 
 
 def chain(units: Sequence[Unit]) -> list[bytes]:

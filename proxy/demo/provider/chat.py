@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.demo.provider.asked import (
-    ID_OVERHEAD,
-    MESSAGE_OVERHEAD,
+    OPENAI_ENVELOPE,
     Asked,
     Refused,
     Reply,
@@ -25,6 +24,8 @@ from proxy.demo.provider.chat_rules import checked, error
 
 class Chat:
     """The API as the provider serves it."""
+
+    envelope = OPENAI_ENVELOPE
 
     def asked(self, request: Request) -> Asked:
         """Check roles, contents and pairs, and read the body."""
@@ -146,14 +147,14 @@ def _signed(reply: Reply, index: int) -> dict[str, Any]:
 
 def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
     texts = [text_of(message)]
-    overhead = MESSAGE_OVERHEAD
+    overhead = OPENAI_ENVELOPE.message
     if message.get("reasoning_content"):
         texts.append(message["reasoning_content"])
     for call in message.get("tool_calls") or ():
         texts += [call["function"]["name"], call["function"]["arguments"]]
-        overhead += ID_OVERHEAD
+        overhead += OPENAI_ENVELOPE.call
     if message["role"] == "tool":
-        overhead += ID_OVERHEAD
+        overhead += OPENAI_ENVELOPE.result
     if isinstance(message.get("content"), list):
         overhead += media_tokens * sum(part.get("type") not in ("text", "refusal") for part in message["content"])
     return unit(message, texts, overhead)

@@ -8,19 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.demo.provider.asked import (
-    ID_OVERHEAD,
-    MESSAGE_OVERHEAD,
     Asked,
+    Envelope,
     Refused,
     Reply,
     Request,
     Unit,
+    parsed,
     pieces,
     sse,
     tools_unit,
     unit,
 )
 from proxy.wire.body import dumps, loads
+
+# Recorded (gemini-2.0-flash): a call of 9 tokens of JSON and a response of 7 add 12, of 8 and 12 add 15.
+ENVELOPE = Envelope(message=1, call=0, result=0, request=0, arguments=parsed)
 
 
 def error(message: str, *, status: int = 400, kind: str = "INVALID_ARGUMENT") -> Refused:
@@ -30,6 +33,8 @@ def error(message: str, *, status: int = 400, kind: str = "INVALID_ARGUMENT") ->
 
 class Gemini:
     """The API as the provider serves it."""
+
+    envelope = ENVELOPE
 
     def asked(self, request: Request) -> Asked:
         """Check roles, turns and signatures, and read the body."""
@@ -163,11 +168,11 @@ def _result_text(response: Mapping[str, Any]) -> str:
 
 def _unit(content: Mapping[str, Any], media_tokens: int) -> Unit:
     texts = list(_texts(content))
-    overhead = MESSAGE_OVERHEAD + ID_OVERHEAD * len(_having(content, "functionResponse"))
+    overhead = ENVELOPE.message + ENVELOPE.result * len(_having(content, "functionResponse"))
     for part in _having(content, "functionCall"):
         call = part["functionCall"]
         texts += [call["name"], dumps(call.get("args") or {}).decode()]
-        overhead += ID_OVERHEAD
+        overhead += ENVELOPE.call
     overhead += media_tokens * (len(_having(content, "inlineData")) + len(_having(content, "fileData")))
     return unit(content, texts, overhead)
 

@@ -9,12 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.demo.provider import responses_items as items
-from proxy.demo.provider.asked import Asked, Refused, Reply, Request, chain, pieces, seal, sse, tools_unit, unit
+from proxy.demo.provider.asked import (
+    OPENAI_ENVELOPE,
+    Asked,
+    Refused,
+    Reply,
+    Request,
+    chain,
+    pieces,
+    seal,
+    sse,
+    tools_unit,
+    unit,
+)
 from proxy.demo.provider.chat_rules import error
 
 
 class Responses:
     """The API as the provider serves it; keeps the answers that it stored."""
+
+    envelope = OPENAI_ENVELOPE
 
     def __init__(self) -> None:
         self._stored: dict[str, list[Mapping[str, Any]]] = {}

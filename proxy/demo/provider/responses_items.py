@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.demo.provider.asked import ID_OVERHEAD, MESSAGE_OVERHEAD, Reply, Unit, unit
+from proxy.demo.provider.asked import OPENAI_ENVELOPE, Reply, Unit, unit
 from proxy.demo.provider.chat_rules import error
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "computer_call", "apply_patch_call", "shell_call")
@@ -86,8 +86,8 @@ def unit_of(item: Mapping[str, Any], media_tokens: int) -> Unit:
         return unit(item, (), int(cost) if cost.isdigit() else 0)
     if kind in _CALLS:
         given = item.get("arguments") or item.get("input") or ""
-        return unit(item, (str(item.get("name") or ""), str(given)), MESSAGE_OVERHEAD + ID_OVERHEAD)
-    overhead = MESSAGE_OVERHEAD + (ID_OVERHEAD if kind in _OUTPUTS else 0)
+        return unit(item, (str(item.get("name") or ""), str(given)), OPENAI_ENVELOPE.message + OPENAI_ENVELOPE.call)
+    overhead = OPENAI_ENVELOPE.message + (OPENAI_ENVELOPE.result if kind in _OUTPUTS else 0)
     content = item.get("content") or item.get("output")
     if isinstance(content, list):
         overhead += media_tokens * sum(part.get("type") in ("input_image", "input_file") for part in content)

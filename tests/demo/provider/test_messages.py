@@ -39,9 +39,9 @@ async def test_input_tokens_leave_out_what_is_cached():
     longer = [*messages, said("assistant", text("fine")), said("user", text("w " * 20, **MARK))]
     second = (await post(provider, longer)).json()["usage"]
 
-    assert (first["input_tokens"], first["cache_creation_input_tokens"], first["cache_read_input_tokens"]) == (3, 54, 0)
-    assert (second["input_tokens"], second["cache_creation_input_tokens"]) == (3, 1 + 4 + 20 + 4)
-    assert second["cache_read_input_tokens"] == 54
+    assert (first["input_tokens"], first["cache_creation_input_tokens"], first["cache_read_input_tokens"]) == (4, 52, 0)
+    assert (second["input_tokens"], second["cache_creation_input_tokens"]) == (4, 1 + 2 + 20 + 2)
+    assert second["cache_read_input_tokens"] == 52
 
 
 async def test_nothing_is_cached_without_a_mark_and_everything_with_one_at_the_top():
@@ -50,7 +50,7 @@ async def test_nothing_is_cached_without_a_mark_and_everything_with_one_at_the_t
     top = (await post(provider, [said("user", text("w " * 50))], **MARK)).json()["usage"]
 
     assert bare["cache_creation_input_tokens"] == 0
-    assert top["cache_creation_input_tokens"] == 54
+    assert top["cache_creation_input_tokens"] == 52
 
 
 async def test_counting_agrees_with_the_bill():
@@ -68,7 +68,7 @@ async def test_counting_agrees_with_the_bill():
 async def test_a_prompt_over_the_window_names_both_numbers():
     answer = await post(Provider(count, window=20), [said("user", text("w " * 30))])
 
-    assert answer.json()["error"]["message"] == "prompt is too long: 37 tokens > 20 maximum"
+    assert answer.json()["error"]["message"] == "prompt is too long: 36 tokens > 20 maximum"
 
 
 def thoughtful(asked, headers):
@@ -135,3 +135,18 @@ async def test_the_official_sdk_understands_both_ways_to_answer():
     assert [block.type for block in whole.content] == ["thinking", "text"]
     assert [block.to_dict() for block in streamed.content] == [block.to_dict() for block in whole.content]
     assert streamed.usage.output_tokens == whole.usage.output_tokens == 4
+
+
+async def test_calls_and_results_weigh_what_recorded_ones_weigh():
+    """The answer's output holds its call; what comes back is that output and 12 tokens around the result."""
+    tools = [{"name": "look", "input_schema": {"type": "object"}}]
+    provider = Provider(count)
+    asked = [said("user", text("call look please"))]
+    first = (await post(provider, asked, tools=tools)).json()
+    result = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "seen"}
+    longer = [*asked, said("assistant", *first["content"]), said("user", result)]
+    second = (await post(provider, longer, tools=tools)).json()
+
+    assert first["usage"]["input_tokens"] > 346
+    assert first["usage"]["output_tokens"] == 45 + 2
+    assert second["usage"]["input_tokens"] == first["usage"]["input_tokens"] + 47 + 12 + 1
