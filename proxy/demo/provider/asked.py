@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from proxy.wire.body import dumps, loads
 
@@ -170,7 +170,9 @@ class Request:
 class Api(Protocol):
     """One wire format."""
 
-    envelope: ClassVar[Envelope]
+    @property
+    def envelope(self) -> Envelope:
+        """What its prompt format puts around the texts."""
 
     def asked(self, request: Request) -> Asked:
         """Check the body's structure and read it; raises Refused with the vendor's own text."""
