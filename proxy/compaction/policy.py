@@ -5,19 +5,14 @@ from typing import Literal
 
 from proxy.tokens.context import ContextSize
 
-Stage = Literal["none", "background", "early", "now"]
-"""background: begin a summary, to be used when the limit is reached. early: begin one and use it as soon as it is there,
-since it pays. now: the request does not fit without one."""
+Stage = Literal["none", "background", "now"]
+"""background: begin a summary, to be used when the limit is reached. now: the request does not fit without one."""
 
 MOST_TAIL_TOKENS = 15_000
 """The kept tail never needs more: opencode's clamp (2026-08)."""
 NO_MODEL = "none"
 """As `model`: no summary call is ever made, a record made without a model stands instead."""
 
-_LEAST_EARLY_TOKENS = 20_000
-"""Early compaction takes out at least as much as a batch of pruning: small gains are not worth what is forgotten."""
-_MARGIN = 2.0
-"""What an early compaction must bring for each token it costs: turns to come are only expected."""
 _TURNS_AHEAD = 2
 """A summary is begun so many turns like the last one before the limit."""
 _SUMMARY_SHARE = 1 / 8
@@ -40,36 +35,13 @@ class CompactPolicy:
     """Part of the usable window that the newest messages may keep, at most MOST_TAIL_TOKENS."""
     max_summary_tokens: int = 4_000
     early: bool = False
-    """Compact before the window demands it, where the price formula says that it pays."""
+    """Put old steps into a short record, made without a model, where the price formula says that it pays."""
+    early_tail_tokens: int = 8_000
+    """Of the newest messages, which no such record touches; at most a fifth of the window."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What an early compaction would change, in tokens."""
-
-    span: int
-    """Of the messages that the summary would replace, as they go out now."""
-    summary: int
-    """Of what would stand in their place."""
-    behind: int
-    """Of what stands behind the span and was sent before: it would have to be cached anew."""
-    call: float = 0.0
-    """Price of the summary call, in plain input tokens; 0 for a record made without a model."""
-
-
-def pays_early(offer: Offer, *, read: float, write: float, turns: float) -> bool:
-    """Whether a deep cut pays within the expected number of further calls (`turns`).
-
-    The same formula as for a batch of pruning (pruning.worth): with X = span − summary taken out and S' = summary +
-    behind written anew, it costs w·S' − r·(S' + X) + call at once and brings r·X on every call after. `read` and
-    `write`: what cached and newly cached input costs as multiples of plain input; 1 and 1 where nothing is cached.
-    """
-    removed = offer.span - offer.summary
-    if removed < _LEAST_EARLY_TOKENS:
-        return False
-    written = offer.summary + offer.behind
-    cost = write * written - read * (written + removed) + offer.call
-    return read * removed * turns > _MARGIN * cost
+PRESETS = {"gentle": CompactPolicy(), "bold": CompactPolicy(early=True)}
+"""Profile → what it sets."""
 
 
 def summary_tokens(policy: CompactPolicy, usable: int) -> int:

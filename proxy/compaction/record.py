@@ -17,7 +17,7 @@ Names = Callable[[str, int, Collection[str]], Sequence[str]]
 """Identifiers of a text, for so many tokens, without the known ones (pruning.identifiers)."""
 
 _ERROR = re.compile(
-    r"\b(error|exception|failed|failure|fatal|panic|denied|not found|cannot|undefined|unexpected|mismatch)\b|\bE\d{3,}\b",
+    r"\b(\w*error|\w*exception|failed|failure|fatal|panic|denied|not found|cannot|undefined|unexpected|mismatch)\b|\bE\d{3,}\b",
     re.IGNORECASE,
 )
 _LINE_CHARS = 160
@@ -62,14 +62,14 @@ def _calls(messages: Sequence[Message]) -> list[str]:
             continue
         key = (call.name, call.arguments)
         number, _ = lines.pop(key, (0, ""))
-        outcome = _telling_line(pair.result)
+        outcome = telling_line(pair.result)
         said = " ".join(call.arguments.split())
         line = f"{call.name} {clipped_line(said, _LINE_CHARS)}" + (f" → {outcome}" if outcome else "")
         lines[key] = (number + 1, line)
     return [line if number == 1 else f"{line} ({number} times)" for number, line in lines.values()]
 
 
-def _telling_line(result: ToolResult) -> str:
+def telling_line(result: ToolResult) -> str:
     """The line of a result that says most of how it went: its first error, else its last."""
     lines = [line.strip() for line in result.text.splitlines() if line.strip()]
     if not lines:

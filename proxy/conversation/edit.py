@@ -48,6 +48,8 @@ class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
     tokens_after: int
     by_model: bool
     """False for the deterministic summary."""
+    decided: int = 0
+    """Number of messages in the request at which this was decided; 0: not known."""
     turn: int = 0
 
 

@@ -9,12 +9,7 @@ from dataclasses import dataclass, replace
 
 from proxy.compaction.constraints import missing_in, word_for_word
 from proxy.compaction.policy import (
-    NO_MODEL,
     CompactPolicy,
-    Offer,
-    Stage,
-    limit_tokens,
-    pays_early,
     stage_of,
     summary_tokens,
 )
@@ -48,21 +43,6 @@ _ANSWER_ROOM = 2
 _RECORD_CHARS_PER_TOKEN = 3
 _SURE_SHARE = 0.97
 """Of the window: anchored estimates are off by less."""
-_OUTPUT_PRICE = 5.0
-"""A token of an answer costs about so many of input (the price table's median is 4 to 5)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """What an early compaction is judged by."""
-
-    read: float
-    write: float
-    """What cached and newly cached input costs now, as multiples of plain input; 1 and 1 where nothing is cached."""
-    turns: float
-    """Calls that are still expected."""
-    sent: int
-    """Messages that the previous call had sent: those are cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +70,6 @@ class Need:
     user's own choosing the history goes out as it is, and the provider has the word; if it refuses, the call is rescued."""
     summary_tokens: int = 4_000
     """How long the summary may be."""
-    early: bool = False
-    """It is not needed yet, but pays: to be used as soon as it is there."""
     can_wait: bool = False
     """The room for the answer is our own guess, and for one more answer there is enough of it."""
     earlier_by_model: bool = True
@@ -106,35 +84,31 @@ def need_of(
     context: ContextSize,
     policy: CompactPolicy,
     doubt: float,
-    outlook: Outlook | None = None,
 ) -> Need | None:
-    """What has to be summarised for this request, or what it pays to (`outlook`); None when nothing has."""
+    """What has to be summarised for this request, None when nothing has."""
     stage = stage_of(context, policy, doubt=doubt)
     usable = context.usable
-    if usable is None or (stage == "none" and not (outlook and policy.early and limit_tokens(context, policy))):
+    if usable is None or stage == "none":
         return None
     index = {key: number for number, key in enumerate(received.keys)}
-    covered, earlier, by_model = -1, "", True
-    for edit in plan.edits:
-        if isinstance(edit, Summarise) and edit.last in index and index[edit.last] > covered:
-            covered, earlier, by_model = index[edit.last], bare(edit.text), edit.by_model
+    summaries = sorted(
+        (edit for edit in plan.edits if isinstance(edit, Summarise) and edit.last in index),
+        key=lambda edit: index[edit.last],
+    )
+    covered = index[summaries[-1].last] if summaries else -1
     messages = received.conversation.messages
     span = choose_span(messages, tokens, policy, usable, must_cover=covered)
     if span is None:
         return None
     if covered >= 0:
-        first = min(index[edit.first] for edit in plan.edits if isinstance(edit, Summarise) and edit.first in index)
+        first = min(index[edit.first] for edit in summaries)
         span = Span(first=first, last=span.last, quote=span.quote)
     length = summary_tokens(policy, usable)
-    if outlook is not None and policy.early and stage != "now":
-        stage = _early(span, tokens, context, policy, outlook, length) or stage
-    if stage == "none":
-        return None
     return Need(
         span=span,
         first=received.keys[span.first],
         last=received.keys[span.last],
-        earlier=earlier,
+        earlier="\n\n".join(bare(edit.text) for edit in summaries),
         earlier_last=covered,
         said=tuple(
             (index[edit.after], edit.text) for edit in plan.edits if isinstance(edit, Insert) and edit.after in index
@@ -145,23 +119,9 @@ def need_of(
         now=stage == "now",
         must_fit=policy.trigger == "window",
         summary_tokens=length,
-        early=stage == "early",
         can_wait=received.conversation.max_output is None and _has_room(context),
-        earlier_by_model=by_model,
+        earlier_by_model=any(edit.by_model for edit in summaries) or not summaries,
     )
-
-
-def _early(
-    span: Span, tokens: Sequence[int], context: ContextSize, policy: CompactPolicy, outlook: Outlook, length: int
-) -> Stage | None:
-    before = sum(tokens[span.first : span.last + 1])
-    front = context.total - sum(tokens[span.last + 1 :])
-    if policy.model == NO_MODEL:
-        call = 0.0
-    else:
-        call = (front * outlook.read if not policy.model else float(before)) + _OUTPUT_PRICE * length
-    offer = Offer(span=before, summary=length, behind=sum(tokens[span.last + 1 : outlook.sent]), call=call)
-    return "early" if pays_early(offer, read=outlook.read, write=outlook.write, turns=outlook.turns) else None
 
 
 def _has_room(context: ContextSize) -> bool:
@@ -277,6 +237,7 @@ def summarise_edit(
         tokens_before=need.before_tokens,
         tokens_after=after,
         by_model=by_model,
+        decided=len(received.conversation.messages),
     )
     return edit, verdict
 

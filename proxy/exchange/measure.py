@@ -227,9 +227,15 @@ def _has_media(messages: Sequence[Message]) -> bool:
 
 
 def compacted_since(plan: Plan, memory: Memory) -> bool:
-    """Whether a summary stands now that did not stand in the measured call: its usage says nothing any more."""
+    """Whether a summary stands now that did not stand in the measured call and took most of it: its usage says little then.
+
+    A record of a few steps is one more edit of the measured part.
+    """
     known = {edit for edit in memory.measured_plan.edits if isinstance(edit, Summarise)}
-    return any(isinstance(edit, Summarise) and edit not in known for edit in plan.edits)
+    new = [edit for edit in plan.edits if isinstance(edit, Summarise) and edit not in known]
+    usage = memory.measured.usage if memory.measured else None
+    measured = usage.input_tokens or 0 if usage is not None else 0
+    return any(2 * (edit.tokens_before - edit.tokens_after) >= measured for edit in new)
 
 
 def reply_end(messages: Sequence[Message], at: int) -> int:

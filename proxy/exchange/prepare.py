@@ -10,12 +10,13 @@ from dataclasses import replace
 import msgspec
 
 from proxy.compaction.squeeze import UNSEEN_SHARE, level
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Summarise
+from proxy.conversation.edit import EMPTY_PLAN, Plan, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
-from proxy.exchange.compact import Outlook, need_of
+from proxy.exchange.compact import need_of
+from proxy.exchange.early import absorbed, early_record
 from proxy.exchange.measure import Weighed, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
@@ -27,7 +28,6 @@ from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
-from proxy.pruning.worth import ratios
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 
@@ -68,13 +68,14 @@ def prepare(
     if not blocked:
         draft = _arrived(stripped(draft))
         if summary is not None:
-            draft = unbound(draft.under(_absorbed(draft.plan, summary, weighed)))
+            draft = unbound(draft.under(absorbed(draft.plan, summary, weighed.index)))
+        else:
+            draft = _recorded(draft, now)
         draft, skipped, pressed = _pruned(draft, now)
     ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     # While only observing, a summary would be paid for and never be sent.
     if not blocked and summary is None and policy.mode == "prune":
-        outlook = _outlook(draft, now) if policy.compact.early else None
-        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt, outlook)
+        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
         return ready if need is None else msgspec.structs.replace(ready, need=need)
     return ready
 
@@ -149,12 +150,6 @@ def _is_retry(draft: Draft) -> bool:
     return 0 <= draft.memory.line_at == len(draft.received.keys) - 1
 
 
-def _outlook(draft: Draft, now: float) -> Outlook:
-    """What early compaction is judged by; the same prices and the same future as those of pruning."""
-    read, write = ratios(_situation(draft, seen=0, now=now))
-    return Outlook(read=read, write=write, turns=_turns_left(draft), sent=draft.memory.line_at + 1)
-
-
 def _arrived(draft: Draft) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
     messages = draft.received.conversation.messages
@@ -183,6 +178,15 @@ def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:
     )
 
 
+def _recorded(draft: Draft, now: float) -> Draft:
+    """Old steps in short, where that pays."""
+    if not draft.policy.compact.early or _is_retry(draft):
+        return draft
+    seen = after_last_assistant(draft.received.conversation.messages)
+    record = early_record(_situation(draft, seen=seen, now=now), draft.policy.compact)
+    return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
+
+
 def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     """Placeholders for older results, in one batch."""
     if _is_retry(draft):
@@ -191,28 +195,6 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft
     return pruned, decision.skipped, decision.pressed
-
-
-def _absorbed(plan: Plan, summary: Summarise, weighed: Weighed) -> Plan:
-    """The plan with a new summary in it, without the edits that it swallows.
-
-    What a person queued stays, unwritten: nothing else knows its words when the span is summarised anew.
-    """
-    index = weighed.index
-    if not stands(summary, index):
-        return plan
-    covered = range(index[summary.first], index[summary.last] + 1)
-
-    def is_inside(edit: Edit) -> bool:
-        match edit:
-            case Summarise():
-                return index[edit.first] in covered and index[edit.last] in covered
-            case Insert():
-                return False
-            case _:
-                return index[edit.at] in covered
-
-    return Plan((*(edit for edit in plan.edits if not is_inside(edit)), summary))
 
 
 def _standing(plan: Plan, weighed: Weighed) -> Plan:

@@ -2,15 +2,18 @@
 
 Every call of the past sent the messages before one of the answers. So a finished conversation can be played again, call
 by call, through the very functions that decide in earnest. Input only: what the model writes is taken as it was. The
-cache is taken as warm and holds the previous requests. Compaction is not rehearsed.
+cache is taken as warm and holds the previous requests. Early compaction, which needs no model, is rehearsed; what a
+full window demands is not.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace
+from proxy.compaction.policy import CompactPolicy
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace, Summarise
 from proxy.conversation.fingerprint import prefix_keys, seed_key
 from proxy.conversation.model import Conversation, Message, after_last_assistant
+from proxy.exchange.early import absorbed, early_record
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
@@ -19,6 +22,7 @@ from proxy.pruning.situation import Prices, Situation
 from proxy.tokens.estimate import Scale
 
 NO_CACHE = Prices(read=1.0, write=1.0)
+NEVER = CompactPolicy(trigger="off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class Step:
     """Messages that the call before had sent."""
     end: int
     """Messages that this call sends."""
-    edits: tuple[Replace, ...]
+    edits: tuple[Replace | Summarise, ...]
     """Decided at this call."""
     skipped: str
     sent: int
@@ -137,6 +141,7 @@ def rehearse(
     reserve: int,
     count: Callable[[str], int],
     breakpoints: bool = False,
+    compacting: CompactPolicy = NEVER,
 ) -> Iterator[Step]:
     """Play the conversation, call by call.
 
@@ -147,10 +152,12 @@ def rehearse(
     entries = Entries(script.messages)
     for turn, end in enumerate(script.ends, start=1):
         arrived = line.apply(arrive(line.situation(end, turn), arriving))
+        record = early_record(line.situation(end, turn), compacting)
+        recorded = (line.absorb(record),) if record is not None else ()
         decision = prune(line.situation(end, turn), pruning)
         line.pressed = decision.pressed
-        edits = arrived + line.apply(decision.edits)
-        kept = min([before, *(line.place[edit.at] for edit in edits)])
+        edits = (*arrived, *recorded, *line.apply(decision.edits))
+        kept = min([before, *map(line.first_of, edits)])
         if breakpoints and kept < before:
             at, kept = kept, entries.found(kept, end)
             entries.changed(at)
@@ -206,6 +213,16 @@ class _Line:
             model=self.script.model,
             tools=self.script.tools,
         )
+
+    def first_of(self, edit: Replace | Summarise) -> int:
+        """Index of the first message that the edit changes."""
+        return self.place[edit.at if isinstance(edit, Replace) else edit.first]
+
+    def absorb(self, record: Summarise) -> Summarise:
+        first, last = self.place[record.first], self.place[record.last]
+        self.tokens[first : last + 1] = [record.tokens_after, *[0] * (last - first)]
+        self.plan = absorbed(self.plan, record, self.place)
+        return record
 
     def apply(self, edits: tuple[Edit, ...]) -> tuple[Replace, ...]:
         replaced = tuple(edit for edit in edits if isinstance(edit, Replace))

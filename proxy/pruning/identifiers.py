@@ -7,7 +7,7 @@ result therefore keeps most of what is needed. Names that stand elsewhere in the
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 # The longest are hashes, encoded data and query strings: dear, and never quoted.
@@ -30,7 +30,13 @@ def identifiers(
     Chosen by likelihood for the room they take: kind, times one more for each doubling of frequency, per token.
     `known`: words that stand elsewhere and are left out.
     """
-    found = words(text)
+    return best_of(words(text), count, room_tokens, known)
+
+
+def best_of(
+    found: Mapping[str, int], count: Callable[[str], int], room_tokens: int, known: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The same from identifiers with their frequency."""
     ranked = sorted((word for word in found if word not in known), key=lambda word: -_worth(word, found[word]))
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
     # too generous, then counted as a whole and cut until they fit.

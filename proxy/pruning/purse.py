@@ -7,7 +7,7 @@ on every replica and after every restart. The cache is taken as warm all the tim
 
 from collections.abc import Iterator
 
-from proxy.conversation.edit import Replace
+from proxy.conversation.edit import Replace, Summarise
 from proxy.pruning.entries import Entries
 from proxy.pruning.situation import Prices, Situation
 
@@ -65,13 +65,22 @@ def call_ends(situation: Situation) -> Iterator[int]:
 
 
 def _replacements(situation: Situation) -> list[tuple[int, int, int]]:
-    """Call, message and removed tokens of each replacement in the plan, the latest first."""
+    """Call, message and removed tokens of each change in the plan, the latest first.
+
+    What had been taken out of a span before a summary swallowed it is not counted, which errs on the careful side.
+    """
     place = {key: index for index, key in enumerate(situation.keys)}
-    return sorted(
-        (
-            (edit.decided, place[edit.at], edit.tokens_before - edit.tokens_after)
-            for edit in situation.plan.edits
-            if isinstance(edit, Replace) and edit.at in place
-        ),
-        reverse=True,
-    )
+    found = []
+    for edit in situation.plan.edits:
+        match edit:
+            case Replace() if edit.at in place:
+                found.append((edit.decided, place[edit.at], edit.tokens_before - edit.tokens_after))
+            case Summarise() if edit.first in place and edit.last in place:
+                first, last = place[edit.first], place[edit.last]
+                for index in range(first, last + 1):
+                    left = edit.tokens_after if index == first else 0
+                    found.append((edit.decided or last + 1, index, sum(situation.parts_tokens(index)) - left))
+            case _:
+                pass
+    found.sort(reverse=True)
+    return found

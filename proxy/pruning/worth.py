@@ -13,7 +13,7 @@ every possible first edit and takes the one with the largest gain.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.conversation.edit import Replace
+from proxy.conversation.edit import Replace, Summarise
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
@@ -38,7 +38,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
     """
     read, write = ratios(situation)
     behind = cached_behind(situation)
-    turns = _turns_left(situation)
+    turns = turns_left(situation)
     offers: list[tuple[float, float, int]] = []
     large_enough = False
     removed = held = 0
@@ -73,7 +73,8 @@ def ratios(situation: Situation) -> tuple[float, float]:
     return situation.prices.read, situation.prices.write
 
 
-def _turns_left(situation: Situation) -> float:
+def turns_left(situation: Situation) -> float:
+    """Calls that the conversation will probably still make."""
     if situation.expected_turns is not None:
         return situation.expected_turns
     return expected_turns((), sum(1 for _ in call_ends(situation)) + 1)
@@ -85,7 +86,7 @@ def cached_behind(situation: Situation) -> list[int]:
     That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
     front of the message up to the newest entry that is still of use (pruning.entries).
     """
-    end = _sent_before(situation)
+    end = sent_before(situation)
     behind = [0] * (len(situation.messages) + 1)
     for index in range(end - 1, -1, -1):
         behind[index] = behind[index + 1] + situation.message_tokens[index]
@@ -101,8 +102,10 @@ def _entries(situation: Situation) -> Entries:
     place = {key: index for index, key in enumerate(situation.keys)}
     changed: dict[int, int] = {}
     for edit in situation.plan.edits:
-        if isinstance(edit, Replace) and (at := place.get(edit.at)) is not None:
-            changed[edit.decided] = min(changed.get(edit.decided, at), at)
+        if isinstance(edit, Replace | Summarise):
+            at = place.get(edit.at if isinstance(edit, Replace) else edit.first)
+            if at is not None:
+                changed[edit.decided] = min(changed.get(edit.decided, at), at)
     entries = Entries(situation.messages)
     for end in call_ends(situation):
         if end in changed:
@@ -111,7 +114,7 @@ def _entries(situation: Situation) -> Entries:
     return entries
 
 
-def _sent_before(situation: Situation) -> int:
+def sent_before(situation: Situation) -> int:
     """Index behind the last message that the previous call had sent: what its answer stands behind."""
     end = situation.seen
     while end and situation.messages[end - 1].role == "assistant":

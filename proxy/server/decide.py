@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.compaction.policy import NO_MODEL, is_hopeless
+from proxy.compaction.policy import is_hopeless
 from proxy.dialects.base import Dialect
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
@@ -173,18 +173,14 @@ async def compacted(shared: Shared, call: Call) -> None:
 async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     received, policy = call.received, call.policy
     work, plan = _work(shared, call), call.ready.plan
-    if need.now or need.early:
+    if need.now:
         call.summary = shared.summarizer.ready_for(received, need)
     if call.summary is not None:
         call.ready = prepared_again(shared, call, policy)
         if not call.ready.context.overflows:
             return
     if not need.now:
-        if need.early and policy.compact.model == NO_MODEL:
-            call.summary = shared.summarizer.record(need, received, work)
-            call.ready = prepared_again(shared, call, policy)
-        elif call.summary is None:
-            shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
+        shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
         return
     if call.summary is None and need.can_wait and shared.summarizer.is_writing(work.session, received):
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from proxy.compaction.policy import PRESETS as COMPACT
 from proxy.conversation.model import Conversation
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
@@ -88,6 +89,7 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
         window=window,
         reserve=reserve_tokens(conversation.max_output, limits.max_output, window),
         count=scale.weigh_text,
+        compacting=COMPACT[profile],
     )
     summed = totals(steps, prices)
     return Replayed(

@@ -281,7 +281,6 @@ def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *,
         reason=verdict.reason or None,
         canaries=round(verdict.canaries, 3),
         headings=round(verdict.headings, 2),
-        early=need.early,
         before_tokens=need.before_tokens,
         after_tokens=edit.tokens_after if edit is not None else None,
     )

@@ -200,7 +200,9 @@ class Compact(Section, frozen=True, kw_only=True):
     max_summary_tokens: Count = 4_000
     """Longest summary that is asked for; at most an eighth of the usable window."""
     early: bool = False
-    """Compact before the window demands it, where the cache's prices say that it pays within the expected turns."""
+    """Put old steps into a short record, made without a model, where the price formula says that it pays."""
+    early_tail_tokens: Count = 8_000
+    """Newest tokens that no such early record touches; at most a fifth of the window."""
 
 
 class Reasoning(Section, frozen=True, kw_only=True):

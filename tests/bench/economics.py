@@ -15,6 +15,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from proxy.compaction.policy import PRESETS as COMPACT
+from proxy.compaction.policy import CompactPolicy
+from proxy.exchange.rehearsal import NEVER
 from proxy.pruning.policy import PRESETS, ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
 from tests.bench.sessions import Session, a_counter, sessions
@@ -32,22 +35,28 @@ PRICES: dict[str, Prices | None] = {
 }
 
 OFF = ArrivePolicy(enabled=False)
-POLICIES: dict[str, tuple[ArrivePolicy, PrunePolicy]] = {
-    "gentle": PRESETS["gentle"],
-    "bold": PRESETS["bold"],
-    "arrival only": (PRESETS["gentle"][0], PrunePolicy(policy="pressure", engage=9.0, release=8.0)),
-    "seeds 40k/20k": (OFF, PrunePolicy(policy="always")),
-    "always 20k/20k": (OFF, PrunePolicy(policy="always", protect_tokens=20_000)),
+Chosen = tuple[ArrivePolicy, PrunePolicy, CompactPolicy]
+POLICIES: dict[str, Chosen] = {
+    "gentle": (*PRESETS["gentle"], COMPACT["gentle"]),
+    "bold": (*PRESETS["bold"], COMPACT["bold"]),
+    "bold, no early records": (*PRESETS["bold"], NEVER),
+    "arrival only": (PRESETS["gentle"][0], PrunePolicy(policy="pressure", engage=9.0, release=8.0), NEVER),
+    "seeds 40k/20k": (OFF, PrunePolicy(policy="always"), NEVER),
+    "always 20k/20k": (OFF, PrunePolicy(policy="always", protect_tokens=20_000), NEVER),
 }
 
 _GENTLE_ARRIVE, _GENTLE = PRESETS["gentle"]
-CURVE: dict[str, tuple[ArrivePolicy, PrunePolicy]] = {
+CURVE: dict[str, Chosen] = {
     f"{protect // 1000}k protected, {share:.0%} kept": (
         _GENTLE_ARRIVE,
         replace(_GENTLE, protect_tokens=protect, keep_share=share),
+        NEVER,
     )
     for protect in (0, 4_000, 8_000, 16_000, 32_000)
     for share in (0.02, 0.05, 0.12, 0.25)
+} | {
+    f"bold, records behind {tail // 1000}k": (*PRESETS["bold"], replace(COMPACT["bold"], early_tail_tokens=tail))
+    for tail in (2_000, 4_000, 8_000, 12_000, 20_000)
 }
 
 LONG_TOKENS = 60_000
@@ -87,10 +96,19 @@ def _load(paths: list[Path]) -> None:
     _loaded.extend(sessions(paths, _count))
 
 
-def _job(job: tuple[int, ArrivePolicy, PrunePolicy, Prices | None, int, bool]) -> Outcome:
-    index, arriving, pruning, prices, window, breakpoints = job
+def _job(job: tuple[int, Chosen, Prices | None, int, bool]) -> Outcome:
+    index, (arriving, pruning, compacting), prices, window, breakpoints = job
     session = _loaded[index]
-    return run(session, arriving, pruning, prices=prices, window=window, count=_count, breakpoints=breakpoints)
+    return run(
+        session,
+        arriving,
+        pruning,
+        prices=prices,
+        window=window,
+        count=_count,
+        breakpoints=breakpoints,
+        compacting=compacting,
+    )
 
 
 def parts(outcomes: list[Outcome]) -> Iterable[tuple[str, list[Outcome]]]:
@@ -156,11 +174,10 @@ def main() -> int:
     _load(given.paths)
     with ProcessPoolExecutor(given.jobs, initializer=_load, initargs=(given.paths,)) as pool:
         for prices in given.prices or PRICES:
-            for name, (arriving, pruning) in chosen.items():
+            for name, policy in chosen.items():
                 print(f"{name}, {prices} …", file=sys.stderr, flush=True)
                 jobs = [
-                    (index, arriving, pruning, PRICES[prices], given.window, given.breakpoints)
-                    for index in range(len(_loaded))
+                    (index, policy, PRICES[prices], given.window, given.breakpoints) for index in range(len(_loaded))
                 ]
                 outcomes = list(pool.map(_job, jobs, chunksize=4))
                 rows += [(name, prices, part, summary(group)) for part, group in parts(outcomes)]

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from proxy.exchange.rehearsal import rehearse
+from proxy.compaction.policy import CompactPolicy
+from proxy.conversation.edit import Replace, Summarise, kind_of
+from proxy.exchange.rehearsal import NEVER, rehearse
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
 from tests.bench.quoting import Sight, texts_of
@@ -48,6 +50,7 @@ def run(
     window: int,
     count: Callable[[str], int],
     breakpoints: bool = False,
+    compacting: CompactPolicy = NEVER,
 ) -> Outcome:
     """What this policy would have sent, paid and hidden."""
     outcome = Outcome(session=session)
@@ -64,13 +67,14 @@ def run(
         reserve=RESERVE,
         count=count,
         breakpoints=breakpoints,
+        compacting=compacting,
     ):
         for index in range(step.start, step.end):
             for part, text in texts_of(messages[index]):
                 sight.show((index, part), text)
         for edit in step.edits:
-            sight.show((place[edit.at], edit.part), edit.text, is_new=False)
-            outcome.edits[edit.kind] += 1
+            _shown(sight, edit, session, place)
+            outcome.edits[kind_of(edit)] += 1
         outcome.skipped.update([step.skipped] if step.skipped else [])
         outcome.turns += 1
         outcome.sent += step.sent
@@ -87,3 +91,15 @@ def run(
         outcome.regrets += lost > 0
         outcome.line_regrets += sight.loses_a_line(answer)
     return outcome
+
+
+def _shown(sight: Sight, edit: Replace | Summarise, session: Session, place: dict[bytes, int]) -> None:
+    """What stands in the messages that an edit changes."""
+    if isinstance(edit, Replace):
+        sight.show((place[edit.at], edit.part), edit.text, is_new=False)
+        return
+    first = place[edit.first]
+    for index in range(first, place[edit.last] + 1):
+        for part, _ in texts_of(session.script.messages[index]):
+            sight.show((index, part), "", is_new=False)
+    sight.show((first, "record"), edit.text, is_new=False)

@@ -4,10 +4,8 @@ from hypothesis import strategies as st
 
 from proxy.compaction.policy import (
     CompactPolicy,
-    Offer,
     is_hopeless,
     limit_tokens,
-    pays_early,
     stage_of,
     summary_tokens,
 )
@@ -83,17 +81,6 @@ def test_r17_compaction_is_due_exactly_where_the_display_says_overflow(total):
     context = a_context(total=total, window=200_000, reserve=32_000)
 
     assert (stage_of(context, POLICY) == "now") is context.overflows
-
-
-def test_an_early_compaction_must_bring_more_than_it_costs():
-    deep = Offer(span=100_000, summary=2_000, behind=5_000, call=15_000)
-
-    assert pays_early(deep, read=0.1, write=1.25, turns=20)
-    assert not pays_early(deep, read=0.1, write=1.25, turns=1)
-
-
-def test_a_small_cut_is_never_worth_what_is_forgotten():
-    assert not pays_early(Offer(span=15_000, summary=100, behind=0), read=1.0, write=1.0, turns=1_000)
 
 
 @pytest.mark.parametrize(("usable", "expected"), [(200_000, 4_000), (8_000, 1_000), (800, 160)])

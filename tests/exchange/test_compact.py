@@ -7,7 +7,6 @@ from proxy.compaction.prompt import INSTRUCTION
 from proxy.conversation.edit import EMPTY_PLAN, Insert
 from proxy.conversation.recall import Recall
 from proxy.exchange.compact import (
-    Outlook,
     fresh_body,
     made_without_model,
     need_of,
@@ -36,13 +35,11 @@ HISTORY = [*rounds(*(words(f"file{n}.py", 500) for n in range(8))), said("I have
 RECORD = "## Goal\nDo it.\n## Done\nRead eight files."
 
 
-def a_need(
-    plan=EMPTY_PLAN, *, history=None, policy=POLICY, window=4000, reserve=500, total=None, outlook=None, **fields
-):
+def a_need(plan=EMPTY_PLAN, *, history=None, policy=POLICY, window=4000, reserve=500, total=None, **fields):
     received = a_received(history or HISTORY, **fields)
     tokens = standing_tokens(weigh(received, a_scale()), plan)
     context = a_context(total=total or sum(tokens), window=window, reserve=reserve, basis="anchored")
-    return received, need_of(received, plan, tokens, context, policy, 0.0, outlook)
+    return received, need_of(received, plan, tokens, context, policy, 0.0)
 
 
 def test_a_span_is_named_by_its_ends_and_weighed():
@@ -91,22 +88,13 @@ def test_it_takes_an_earlier_summary_in():
     assert need.span.last > 4
 
 
-def test_early_compaction_is_begun_where_it_pays():
-    history = [*rounds(*(words(f"file{n}", 6000) for n in range(8))), said("read"), user("so?")]
-    policy = CompactPolicy(early=True, tail_share=0.05, model="none")
-    outlook = Outlook(read=0.1, write=1.25, turns=50, sent=len(history) - 2)
-    _, need = a_need(history=history, policy=policy, window=200_000, reserve=8000, outlook=outlook)
-    _, hopeless_offer = a_need(
-        history=history,
-        policy=policy,
-        window=200_000,
-        reserve=8000,
-        outlook=Outlook(read=0.1, write=1.25, turns=0.1, sent=len(history) - 2),
-    )
+def test_earlier_records_are_taken_in_together():
+    received = a_received(HISTORY)
+    plan = plan_of(a_summary(received, 1, 2, text="first steps"), a_summary(received, 3, 4, text="next steps"))
+    _, need = a_need(plan, window=2500)
 
-    assert need.early
-    assert not need.now
-    assert hopeless_offer is None
+    assert need.earlier == "first steps\n\nnext steps"
+    assert (need.first, need.earlier_last) == (received.keys[1], 4)
 
 
 def test_a_conversation_over_the_window_cannot_be_asked_itself():

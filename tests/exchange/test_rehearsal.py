@@ -1,15 +1,17 @@
 """A finished conversation, played again."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
+from proxy.compaction.policy import PRESETS as COMPACT
+from proxy.conversation.edit import Summarise
 from proxy.conversation.model import Conversation, Tools
-from proxy.exchange.rehearsal import rehearse, script_of, totals
+from proxy.exchange.rehearsal import NEVER, rehearse, script_of, totals
 from proxy.pruning.policy import PRESETS, ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
 from proxy.tokens.estimate import Memo, Scale
-from tests.pruning.builders import answered, count, rounds, user, words
+from tests.pruning.builders import answered, call, count, result, rounds, user, words
 
 PRICES = Prices(read=0.1, write=1.25)
 OFF = (ArrivePolicy(enabled=False), PrunePolicy(policy="pressure"))
@@ -29,8 +31,19 @@ def a_script(*messages):
     return script_of(conversation, Scale(encoding="x", count=count, dialect="openai_chat", model="m", memo=Memo()))
 
 
-def play(script, policy, prices=PRICES, breakpoints=False):
-    return list(rehearse(script, *policy, prices=prices, window=None, reserve=0, count=count, breakpoints=breakpoints))
+def play(script, policy, prices=PRICES, breakpoints=False, compacting=NEVER):
+    return list(
+        rehearse(
+            script,
+            *policy,
+            prices=prices,
+            window=None,
+            reserve=0,
+            count=count,
+            breakpoints=breakpoints,
+            compacting=compacting,
+        )
+    )
 
 
 def test_each_call_sent_what_stands_before_its_answer():
@@ -73,8 +86,27 @@ def test_no_conversation_ends_more_than_one_percent_dearer_wherever_it_ends(prof
     script = a_script(*answered(rounds(*texts)))
     kinds = (False, True) if prices and prices.breakpoints else (False,)
     for steps, end in product(
-        (play(script, PRESETS[profile], prices, kind) for kind in kinds), range(1, len(texts) + 1)
+        (play(script, PRESETS[profile], prices, kind, COMPACT[profile]) for kind in kinds), range(1, len(texts) + 1)
     ):
         sums = totals(steps[:end], prices)
 
         assert sums.cost <= 1.01 * sums.direct_cost
+
+
+def written(number):
+    """A call that writes a file."""
+    yield call(f"c{number}", "write", f'{{"text": "{words(str(number), 1000)}"}}')
+    yield result(f"c{number}", "ok")
+
+
+def test_early_records_stand_side_by_side_and_save():
+    script = a_script(user(), *(message for number in range(80) for message in written(number)), user())
+    steps = play(script, PRESETS["bold"], Prices(read=0.25, write=1.0), compacting=COMPACT["bold"])
+    records = [edit for step in steps for edit in step.edits if isinstance(edit, Summarise)]
+    place = {key: index for index, key in enumerate(script.keys)}
+    ranges = [(place[record.first], place[record.last]) for record in records]
+    alone = play(script, PRESETS["bold"], Prices(read=0.25, write=1.0))
+
+    assert len(records) > 1
+    assert all(earlier[1] + 1 == later[0] for earlier, later in pairwise(ranges))
+    assert totals(steps, PRICES).sent < totals(alone, PRICES).sent

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from proxy.compaction.policy import PRESETS as COMPACT
 from proxy.pruning.policy import PRESETS as MEASURED
 from proxy.settings.values import PRESETS, UPSTREAMS, ModelSettings, Prune, Settings, Upstream
 
@@ -46,7 +47,7 @@ def test_presets_name_settings_that_exist():
 @pytest.mark.parametrize("profile", PRESETS)
 def test_presets_are_the_values_that_were_measured(profile):
     arrive, prune = MEASURED[profile]
-    for section, policy in (("arrive", arrive), ("prune", prune)):
+    for section, policy in (("arrive", arrive), ("prune", prune), ("compact", COMPACT[profile])):
         for key, value in PRESETS[profile].get(section, {}).items():
             assert getattr(policy, key) == value
     assert PRESETS[profile]["prune"].keys() == {"protect_tokens", "minimum_tokens", "keep_share"}
