@@ -28,3 +28,12 @@ def test_a_loss_is_shown_as_one():
 
 def test_an_empty_conversation_saves_nothing():
     assert "0.0%" in replay_text([a_row(calls=0, direct_tokens=0, sent_tokens=0, direct_cost=0.0, cost=0.0)])
+
+
+def test_what_each_profile_saves_is_drawn_within_eighty_columns():
+    rows = [a_row(), a_row(profile="bold", cost=200.0), a_row(profile="dear", cost=480.0)]
+    bars = [line for line in replay_text(rows).splitlines() if line.endswith("saved")]
+
+    assert [line.split()[0] for line in bars] == ["gentle", "bold", "dear"]
+    assert [line.count("█") for line in bars] == [12, 25, 0]
+    assert all(len(line) <= 80 for line in bars)
