@@ -15,7 +15,7 @@ from proxy.server.control.desk import Desk
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.events import configure
 from proxy.server.handler import Handler
-from proxy.server.memory import given_back
+from proxy.server.memory import given_back, map_large_blocks
 from proxy.server.tokenizers import DEFAULT_ENCODING, counter
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
@@ -84,6 +84,7 @@ def _tracing_class() -> "type[Tracing]":
 def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _host, _port: None) -> int:
     """Serve until a signal ends it; gives the exit code. `announce` is told the address once it listens."""
     configure(form=settings.log.format, level=settings.log.level, for_good=True)
+    map_large_blocks()
     if settings.log.otlp_endpoint:
         # Said once, here, instead of by each worker.
         _tracing_class()

@@ -97,3 +97,9 @@ class Engine(Protocol):
 
     async def aclose(self) -> None:
         """Close every connection."""
+
+
+async def pieces_of(body: bytes, size_bytes: int) -> AsyncIterator[bytes]:
+    """A body in pieces, for whoever must not write it at one go."""
+    for start in range(0, len(body), size_bytes):
+        yield body[start : start + size_bytes]

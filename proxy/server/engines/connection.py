@@ -14,13 +14,15 @@ from typing import cast
 import httptools
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from proxy.server.engines.base import HEADER_LIMIT_BYTES
+from proxy.server.engines.base import HEADER_LIMIT_BYTES, pieces_of
 from proxy.wire.headers import Headers
 
 _BUFFER_BYTES = 256 * 1024
 """An answer that nobody reads is taken in up to here; then the upstream waits."""
-_PIECE_BYTES = 256 * 1024
-"""Larger request bodies are written in pieces, so that one call cannot hold up the loop."""
+_PIECE_BYTES = 1024 * 1024
+"""Larger request bodies are written in pieces, so that one call cannot hold up the loop: this much takes 0.4 ms."""
+_JOINED_BYTES = 64 * 1024
+"""Up to this size it is cheaper to join a body with its head than to write both."""
 _HEAD_LIMIT_BYTES = 4 * HEADER_LIMIT_BYTES
 
 
@@ -66,10 +68,10 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for the answer's head, which then stands in the attributes. Raises UpstreamError."""
         self._begin(is_head=is_head, timeout_s=timeout_s)
         if body is None or (isinstance(body, bytes) and len(body) <= _PIECE_BYTES):
-            self._write(head + body if body else head)
+            self._write(head, body or b"")
         else:
             self._write(head)
-            pieces = _pieces(body) if isinstance(body, bytes) else body
+            pieces = pieces_of(body, _PIECE_BYTES) if isinstance(body, bytes) else body
             self._writer = self._loop.create_task(self._upload(pieces, chunked=chunked))
         while not self._head_done:
             if self.error is not None:
@@ -269,9 +271,12 @@ class Connection(asyncio.Protocol):
         self._waiter = self._loop.create_future()
         await self._waiter
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, body: bytes = b"") -> None:
         if self._transport is not None and not self.closed:
-            self._transport.write(data)
+            if len(body) > _JOINED_BYTES:
+                self._transport.writelines((data, body))
+            else:
+                self._transport.write(data + body)
 
     async def _upload(self, pieces: AsyncIterator[bytes], *, chunked: bool) -> None:
         try:
@@ -282,8 +287,6 @@ class Connection(asyncio.Protocol):
             if chunked:
                 self._write(b"0\r\n\r\n")
             self._last = self._loop.time()
-        except asyncio.CancelledError:
-            raise
         except Exception:  # noqa: BLE001  whatever the body's source raised is known to its owner
             self._fail(UpstreamBroken("the request's body broke off"))
 
@@ -292,8 +295,3 @@ class Connection(asyncio.Protocol):
         self._last = self._loop.time()
         if self._transport is not None and not self.closed:
             self._transport.resume_reading()
-
-
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), _PIECE_BYTES):
-        yield body[start : start + _PIECE_BYTES]

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from proxy.server.engines.base import STALE_WITHIN_S, Grace
+from proxy.server.engines.base import STALE_WITHIN_S, Grace, pieces_of
 
 pytestmark = pytest.mark.anyio
 
@@ -33,3 +33,11 @@ async def test_grace_that_was_ended_changes_no_more():
     await asyncio.sleep(STALE_WITHIN_S + 0.5)
 
     assert grace.lasts
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 11])
+async def test_pieces_of_a_body_are_the_body(size):
+    pieces = [piece async for piece in pieces_of(b"0123456789", size)]
+
+    assert b"".join(pieces) == b"0123456789"
+    assert {len(piece) for piece in pieces[:-1]} <= {size}
