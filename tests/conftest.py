@@ -2,6 +2,11 @@
 
 import pytest
 import structlog
+from hypothesis import settings
+
+# A busy machine may hold any example up: how long one takes says nothing.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,10 @@ _MESSAGE_BYTES = 512
 class Notes:
     """What was found out about the messages of a request, message by message, for the next request of its line."""
 
-    __slots__ = ("_before", "_own", "_single", "_single_before", "shared")
+    __slots__ = ("_before", "_carried", "_own", "_single", "_single_before", "shared")
 
-    def __init__(self, shared: int = 0, earlier: "Notes | None" = None) -> None:
+    def __init__(self, shared: int = 0, earlier: "Notes | None" = None, *, goes_on: bool = True) -> None:
+        """`goes_on`: most of the earlier request is shared, so that it is the same conversation."""
         self.shared = shared
         """Number of leading messages that the earlier request has had, too, byte for byte."""
         # Only what the earlier request noted itself: the notes of all requests before it need not live on.
@@ -36,6 +37,14 @@ class Notes:
         self._own: dict[Hashable, tuple[object, ...]] = {}
         self._single_before: dict[Hashable, tuple[object, object]] = earlier._single if earlier is not None else {}  # noqa: SLF001
         self._single: dict[Hashable, tuple[object, object]] = {}
+        self._carried: dict[str, object] = earlier._carried if earlier is not None and goes_on else {}  # noqa: SLF001
+
+    def carried(self, name: str, make: Callable[[], T]) -> T:
+        """The one object under this name, for all requests that go on with one another, also where they part."""
+        found = self._carried.get(name)
+        if found is None:
+            found = self._carried[name] = make()
+        return cast("T", found)
 
     def behind(self, count: int) -> "Notes":
         """These notes, for the messages behind the first `count`, which are of another kind."""
@@ -102,8 +111,11 @@ class Lines:
                     return line.value, shared
         return None
 
-    def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object) -> None:
-        """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending)."""
+    def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object, *, instead_of: object = None) -> None:
+        """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending).
+
+        `instead_of`: the value of an earlier line of which this one has so much that it can go.
+        """
         size_bytes = _PARSED * len(body) + _MESSAGE_BYTES * len(ends)
         if not ends or ends[-1] < 1 << _LEAST_PLACE or size_bytes > self._room:
             return
@@ -115,7 +127,8 @@ class Lines:
         for place in line.places:
             for old in tuple(self._at.get(place, ())):
                 # This one goes on with it.
-                if body.startswith(old.head, 0, len(head)):
+                goes = old.value is instead_of if instead_of is not None else body.startswith(old.head, 0, len(head))
+                if goes:
                     self._drop(old)
             there = self._at.setdefault(place, [])
             there.append(line)

@@ -35,11 +35,32 @@ def pairs(messages: Sequence[Message]) -> list[Pair]:
     Ids may be reused: the nearest earlier call of that id counts. Where there are none (Gemini, the old functions), the
     calls of one name are answered in their order.
     """
+    return [pair for some in _paired(messages) for pair in some]
+
+
+def paired(messages: Sequence[Message], known: Sequence[tuple[Pair, ...]] = ()) -> Sequence[tuple[Pair, ...]]:
+    """The pairs of each message. `known`: those of the first messages, which need not be looked at again."""
+    found = list(known)
+    for index in range(len(known), len(messages)):
+        own = []
+        for position, part in enumerate(messages[index].parts):
+            if isinstance(part, ToolResult):
+                placed = _nearest(messages, index, position, part.call_id)
+                if placed is None:
+                    # Without an id it counts how many calls before are answered already.
+                    return _paired(messages)
+                own.append(Pair(index, position, part, placed[1], placed[0]))
+        found.append(tuple(own))
+    return found
+
+
+def _paired(messages: Sequence[Message]) -> list[tuple[Pair, ...]]:
     by_id: dict[str, _Placed] = {}
     by_name: dict[str, _Placed] = {}
     waiting: list[_Placed] = []
     found = []
     for index, message in enumerate(messages):
+        own = []
         for position, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
                 by_name[part.name] = (index, part)
@@ -52,8 +73,21 @@ def pairs(messages: Sequence[Message]) -> list[Pair]:
                 if placed is None and not part.call_id:
                     placed = by_name.get(part.name)
                 at, call = placed or (-1, None)
-                found.append(Pair(index, position, part, call, at))
+                own.append(Pair(index, position, part, call, at))
+        found.append(tuple(own))
     return found
+
+
+def _nearest(messages: Sequence[Message], index: int, position: int, call_id: str) -> _Placed | None:
+    """The nearest call of this id in front of a part."""
+    if not call_id:
+        return None
+    for at in range(index, -1, -1):
+        parts = messages[at].parts
+        for part in reversed(parts[:position] if at == index else parts):
+            if isinstance(part, ToolCall) and part.call_id == call_id:
+                return at, part
+    return None
 
 
 def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:

@@ -1,14 +1,16 @@
-"""Parsed things, kept by the exact bytes they were parsed from, so that no message is read twice."""
+"""What was made of bytes and texts, kept within a bounded room, so that nothing is read twice."""
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sized
+from functools import wraps
 from hashlib import blake2b
 from typing import TypeVar, cast
 
 from proxy.conversation.lines import Lines
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
 # Slot, key and a parsed message without its texts: 540 to 620 bytes by tracemalloc.
 _ENTRY_BYTES = 640
@@ -63,3 +65,67 @@ def _size_of(value: object) -> int:
         return sys.getsizeof(value) + sum(map(_size_of, value))
     fields = getattr(type(value), "__slots__", ())
     return sys.getsizeof(value) + sum(_size_of(getattr(value, name)) for name in fields)
+
+
+_ITEM_BYTES = 120
+"""A short string in a dict or a set, with its slot."""
+
+
+def remembered(room_bytes: int) -> Callable[[Callable[[str], S]], Callable[[str], S]]:
+    """Decorates a function that makes a collection of a text: it is asked once for each, as long as there is room.
+
+    Texts and collections count by their size, not by their number: a few hundred large results would fill the memory.
+    """
+
+    def decorate(make: Callable[[str], S]) -> Callable[[str], S]:
+        # Two generations: what was not asked for during a whole generation goes with it.
+        young: dict[str, S] = {}
+        old: dict[str, S] = {}
+        held = 0
+
+        @wraps(make)
+        def look(text: str) -> S:
+            nonlocal young, old, held
+            found = young.get(text)
+            if found is None:
+                found = old.get(text)
+                if found is None:
+                    found = make(text)
+                young[text] = found
+                held += len(text) + _ITEM_BYTES * (1 + len(found))
+                if held * 2 > room_bytes:
+                    young, old, held = {}, young, 0
+            return found
+
+        return look
+
+    return decorate
+
+
+def by_hash(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
+    """Decorates a function of a text whose result is small, so small that keeping the text for it would be a waste.
+
+    Texts are told apart by Python's hash of 64 bits, which nobody outside the process can aim at.
+    """
+
+    def decorate(make: Callable[[str], T]) -> Callable[[str], T]:
+        young: dict[int, T] = {}
+        old: dict[int, T] = {}
+
+        @wraps(make)
+        def look(text: str) -> T:
+            nonlocal young, old
+            key = hash(text)
+            found = young.get(key)
+            if found is None:
+                found = old.get(key)
+                if found is None:
+                    found = make(text)
+                young[key] = found
+                if len(young) * 2 > most:
+                    young, old = {}, young
+            return found
+
+        return look
+
+    return decorate

@@ -8,6 +8,10 @@ from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.wire.body import NotPlain, Span, array_spans, object_spans
 
+_TAKES_OVER = 0.9
+"""A body that has so much of an earlier one takes its place, also where they part: whoever goes on from there has to have
+no more than the rest read again."""
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -28,12 +32,15 @@ def read_history(
     `kind` says who parses. Raises also what `parse` raises.
     """
     found = recall.lines.find(kind, body)
+    instead_of = None
     if found is not None and isinstance(found[0], History):
         earlier, shared = found[0], found[1]
         fields, new = _continued(field, body, earlier, shared)
         spans = earlier.spans[:shared] + new
         messages = earlier.messages[:shared]
-        notes = Notes(shared, earlier.notes)
+        if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
+            instead_of = earlier
+        notes = Notes(shared, earlier.notes, goes_on=2 * shared > len(earlier.messages))
     else:
         fields = object_spans(body)
         if field not in fields or body[fields[field][0]] != ord("["):
@@ -43,7 +50,7 @@ def read_history(
         notes = Notes()
     messages += [recall.get(kind, body[start:end], parse) for start, end in new]
     history = History(fields, spans, messages, notes)
-    recall.lines.keep(kind, body, [end for _, end in spans], history)
+    recall.lines.keep(kind, body, [end for _, end in spans], history, instead_of=instead_of)
     return history
 
 
@@ -54,9 +61,10 @@ def _continued(field: str, body: bytes, earlier: History, shared: int) -> tuple[
     """
     end = earlier.spans[shared - 1][1]
     opening = b'{"%b":[0' % field.encode()
-    rest = object_spans(opening + body[end:])
+    tail = opening + body[end:]
+    rest = object_spans(tail)
     offset = end - len(opening)
-    elements = array_spans(opening + body[end:], *rest[field])
+    elements = array_spans(tail, *rest[field])
     fields: dict[str, Span] = {}
     for name, span in earlier.fields.items():
         if name == field:

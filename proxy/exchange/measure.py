@@ -7,6 +7,7 @@ import msgspec
 from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
+from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
 from proxy.dialects.lens import stands, written_summaries
 from proxy.exchange.receive import Memory, Received
@@ -57,6 +58,12 @@ def weights_of(view: View, scale: Scale) -> tuple[Weight, ...]:
     return view.notes.extended(("weights", scale.name), lambda known: map(scale.weigh, messages[len(known) :]))
 
 
+def pairs_of(view: View) -> tuple[tuple[Pair, ...], ...]:
+    """The results of each message with their calls; only new messages are looked at."""
+    messages = view.conversation.messages
+    return view.notes.extended("pairs", lambda known: paired(messages, known)[len(known) :])
+
+
 def known_weights(view: View, scale: Scale) -> int:
     """The number of leading messages that `weights_of` need not look up."""
     return view.notes.known(("weights", scale.name))
@@ -95,6 +102,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     """Tokens of the reasoning that goes out under the plan."""
+    if not any(isinstance(edit, StripReasoning | RestoreReasoning | Summarise) for edit in plan.edits):
+        return _reasoning(weighed)
     index = weighed.index
     edits = [edit for edit in plan.edits if stands(edit, index)]
     tokens = [weight.reasoning for weight in weighed.weights]
@@ -163,8 +172,10 @@ def formula_inputs(
         _results(messages[start:]),
         0 if reply is None else reasoning,
     )
-    then = standing_tokens(weighed, memory.measured_plan)
-    drift = sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
+    drift = 0
+    if plan.edits != memory.measured_plan.edits:
+        then = standing_tokens(weighed, memory.measured_plan)
+        drift = sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
     last = Last(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,

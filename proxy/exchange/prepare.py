@@ -17,7 +17,7 @@ from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import need_of
 from proxy.exchange.early import absorbed, early_record
-from proxy.exchange.measure import Weighed, weigh
+from proxy.exchange.measure import Weighed, pairs_of, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
@@ -28,6 +28,7 @@ from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
+from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 
@@ -126,6 +127,8 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         model=conversation.model,
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
+        pairs=pairs_of(draft.received.view),
+        passages=draft.received.view.notes.carried("passages", Passages),
     )
 
 

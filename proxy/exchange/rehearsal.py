@@ -19,6 +19,7 @@ from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices, Situation
+from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 
 NO_CACHE = Prices(read=1.0, write=1.0)
@@ -192,6 +193,7 @@ class _Line:
         self.place = {key: index for index, key in enumerate(script.keys)}
         self.plan = EMPTY_PLAN
         self.pressed = False
+        self._passages = Passages()
         self._prices, self._window, self._reserve, self._count = prices, window, reserve, count
 
     def situation(self, end: int, turn: int) -> Situation:
@@ -212,6 +214,7 @@ class _Line:
             expected_turns=expected_turns((), turn),
             model=self.script.model,
             tools=self.script.tools,
+            passages=self._passages,
         )
 
     def first_of(self, edit: Replace | Summarise) -> int:

@@ -6,9 +6,9 @@ import msgspec
 
 from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
 from proxy.conversation.fingerprint import history_key
-from proxy.conversation.pairing import pairs
 from proxy.dialects.base import Observation
 from proxy.dialects.lens import stands
+from proxy.exchange.measure import pairs_of
 from proxy.exchange.money import money_of
 from proxy.exchange.prepare import Ready
 from proxy.ledger.records import Anchor, Item, Turn
@@ -185,7 +185,7 @@ def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     }
     by_tool: dict[str, int] = {}
     found: list[tuple[int, int, str, str]] = []
-    for pair in pairs(ready.received.conversation.messages):
+    for pair in (pair for some in pairs_of(ready.received.view) for pair in some):
         tokens, tool = ready.weighed.weights[pair.message].parts[pair.part], pair.tool or "?"
         by_tool[tool] = by_tool.get(tool, 0) + tokens
         if pair.message not in hidden:

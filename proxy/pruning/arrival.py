@@ -1,5 +1,7 @@
 """What happens to a result before any model has seen it."""
 
+from collections.abc import Callable
+
 from proxy.conversation.edit import Edit, Replace, ResultEdit
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.reading import offers_editing, reads_file
@@ -8,7 +10,7 @@ from proxy.pruning.standing import Standing, first_open, standing_results
 from proxy.pruning.strategies.ansi import ansi
 from proxy.pruning.strategies.cap import cap
 from proxy.pruning.strategies.collapse import collapse
-from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats, whole_results
+from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats
 
 _WORTH_TOKENS = 30
 """An edit must save more: below that the text is only made harder to read."""
@@ -27,22 +29,27 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
     ]
     if not fresh:
         return ()
-    looks_back = policy.repeats and any(len(standing.result.text) > _WORTH_CHARS for standing in fresh)
-    earlier = _whole_before(situation) if looks_back else []
+    before = _whole_before(situation) if policy.repeats else None
+    beside: list[Earlier] = []
     edits: list[Edit] = []
     for standing in fresh:
+        looks_back = before is not None and len(standing.result.text) > _WORTH_CHARS
+        earlier = [*before(standing.result.text), *beside] if before is not None and looks_back else []
         edit = _edit(standing, earlier, situation, policy)
         if edit is not None and edit.tokens_before - edit.tokens_after > _WORTH_TOKENS:
             edits.append(edit)
         else:
-            earlier.append(Earlier(standing.key, standing.part, standing.result.text, standing.call))
+            beside.append(Earlier(standing.key, standing.part, standing.result.text, standing.call))
     return tuple(edits)
 
 
-def _whole_before(situation: Situation) -> list[Earlier]:
+def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:
+    """Finds the results that stand whole in the body and may hold what a text says."""
+    messages, keys, end = situation.messages, situation.keys, situation.seen
     edited = frozenset((edit.at, edit.part) for edit in situation.plan.edits if isinstance(edit, Replace))
-    start = first_open(situation.messages, situation.keys, situation.plan)
-    return whole_results(situation.messages, situation.keys, situation.seen, edited, start)
+    within = range(first_open(messages, keys, situation.plan), end)
+    situation.passages.catch_up(messages, keys, end)
+    return lambda text: situation.passages.alike(text, messages, keys, within, edited)
 
 
 def _last_calls(situation: Situation) -> int:

@@ -7,8 +7,10 @@ result therefore keeps most of what is needed. Names that stand elsewhere in the
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
+
+from proxy.conversation.recall import remembered
 
 # The longest are hashes, encoded data and query strings: dear, and never quoted.
 _WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{4,120}")
@@ -63,20 +65,24 @@ def _about(word: str) -> int:
     return 1 + len(word) // (3 if word.isdigit() else 5)
 
 
-@lru_cache(maxsize=2048)
+@remembered(room_bytes=12 * 1024 * 1024)
 def words(text: str) -> Counter[str]:
     """The identifiers of a text with their frequency, in order of first appearance. Shared: not to be changed."""
-    return Counter(word for raw in _WORD.findall(text) if kind_of(word := raw.strip(_EDGE)))
+    return Counter(_names(text))
 
 
-@lru_cache(maxsize=2048)
+@remembered(room_bytes=4 * 1024 * 1024)
 def words_of_json(text: str) -> frozenset[str]:
     """The identifiers in the strings of a JSON text, whose escaped line ends and quotes would glue words together."""
     plain = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\0", "\\")
-    return frozenset(words(plain))
+    return frozenset(_names(plain))
 
 
-@lru_cache(maxsize=65536)
+def _names(text: str) -> Iterator[str]:
+    return (word for raw in _WORD.findall(text) if kind_of(word := raw.strip(_EDGE)))
+
+
+@lru_cache(maxsize=16384)
 def kind_of(word: str) -> str:
     """One of symbol, file, path, id, number, url; empty for an ordinary word."""
     if len(word) < 4:

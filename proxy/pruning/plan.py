@@ -34,9 +34,6 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     results = standing_results(situation)
     if not results:
         return Decision(pressed=pressed)
-    if policy.keep_share:
-        # Read each message's names as it comes, so that a batch need not read the whole history at once.
-        _read(situation.messages[-_NEW_MESSAGES:])
     allowed = replaceable(results, situation, policy)
     old = old_enough(results, allowed, _protection(situation, policy), policy)
     if not old:
@@ -45,6 +42,10 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     free = [standing for standing in old if standing.message >= bound]
     if not free:
         return Decision(skipped="signed_reasoning", pressed=pressed)
+    if policy.keep_share:
+        # Read each message's names as soon as it may go, so that a batch need not read the whole history at once.
+        newest = free[-1].message + 1
+        _read(situation.messages[max(0, newest - _NEW_MESSAGES) : newest])
     chosen, share, skipped = _chosen(free, situation, policy, pressed=pressed)
     return Decision(edits=_clears(chosen, situation, share), skipped=skipped, pressed=pressed)
 

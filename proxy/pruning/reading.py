@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from proxy.conversation.model import ToolCall
+from proxy.conversation.recall import by_hash
 
 _EDITS = re.compile(r"edit|write|patch|replace|create_?file|insert", re.IGNORECASE)
 _READS = re.compile(r"read|view|open|cat\b|get_?file|show_?file|str_replace", re.IGNORECASE)
@@ -29,15 +30,15 @@ def offers_editing(tools: Sequence[str]) -> bool:
 
 def reads_file(call: ToolCall | None) -> bool:
     """Whether the result of this call is the text of a file."""
-    return call is not None and _is_reading(call.name, call.arguments)
+    return call is not None and _is_reading(call.name, call.arguments[:_COMMAND_CHARS])
 
 
 @lru_cache(maxsize=4096)
 def _is_reading(name: str, arguments: str) -> bool:
-    return bool(_READS.search(name) or _PRINTS.search(arguments, 0, _COMMAND_CHARS))
+    return bool(_READS.search(name) or _PRINTS.search(arguments))
 
 
-@lru_cache(maxsize=4096)
+@by_hash(most=16_384)
 def shows_failure(text: str) -> bool:
     """Whether a result reports that something failed; most wire formats have no mark for that."""
     return bool(_FAILS.search(text))

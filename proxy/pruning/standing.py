@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 import orjson
@@ -11,6 +12,7 @@ import orjson
 from proxy.conversation.edit import Plan, Replace, Summarise
 from proxy.conversation.model import Message, ToolCall, ToolResult
 from proxy.conversation.pairing import pairs
+from proxy.conversation.recall import by_hash
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.situation import Situation
 
@@ -64,7 +66,10 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     messages, keys, tokens = situation.messages, situation.keys, situation.parts_tokens
     start = max(since, first_open(messages, keys, situation.plan))
     edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
-    found = pairs(messages[since:])
+    if situation.pairs and not since:
+        found = [pair for some in situation.pairs for pair in some]
+    else:
+        found = pairs(messages[since:])
     if not found:
         return []
     answers = Counter([pair.call_message for pair in found])
@@ -143,13 +148,14 @@ def _superseded(results: Sequence[Standing]) -> set[tuple[int, int]]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@by_hash(most=16_384)
 def _canonical(arguments: str) -> bytes:
-    """Arguments without the order of their keys; as they are when they are not JSON."""
+    """16 bytes for arguments without the order of their keys; for those as they are when they are not JSON."""
     try:
-        return orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
+        canonical = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONDecodeError:
-        return arguments.encode("utf-8", "surrogatepass")
+        canonical = arguments.encode("utf-8", "surrogatepass")
+    return blake2b(canonical, digest_size=16).digest()
 
 
 def _user_turn(messages: Sequence[Message], turns: int) -> int:

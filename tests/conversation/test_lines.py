@@ -106,3 +106,29 @@ def test_a_single_value_is_kept_while_what_it_depends_on_is_the_same():
     assert Notes(1, first).single("n", 0, ["edit"], lambda: "anew") == "made"
     assert Notes(1, first).single("n", 0, ["other"], lambda: "anew") == "anew"
     assert Notes(1, first).single("n", 1, ["edit"], lambda: "anew") == "anew"
+
+
+def test_what_a_conversation_carries_is_one_object_for_all_its_requests():
+    first = Notes()
+    carried = first.carried("names", list)
+    second = Notes(3, first)
+
+    assert first.carried("names", list) is carried
+    assert second.carried("names", list) is carried
+    assert second.carried("other", list) is not carried
+
+
+def test_a_request_that_only_begins_alike_carries_its_own():
+    first = Notes()
+    carried = first.carried("names", list)
+
+    assert Notes(1, first, goes_on=False).carried("names", list) is not carried
+
+
+def test_a_line_can_take_the_place_of_one_that_ended_otherwise():
+    lines = Lines(10**6)
+    lines.keep("k", A + b"b" * 1_000, [len(A), len(A) + 1_000], first := ["first"])
+    lines.keep("k", A + b"c" * 1_000, [len(A), len(A) + 1_000], second := ["second"], instead_of=first)
+
+    assert len(lines) == 1
+    assert lines.find("k", A + b"b" * 2_000) == (second, 1)

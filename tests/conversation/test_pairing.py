@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.model import Message, Reasoning, Text, ToolCall, ToolResult
-from proxy.conversation.pairing import cut_positions, is_cut, pairs
+from proxy.conversation.pairing import cut_positions, is_cut, paired, pairs
 
 
 def call(call_id, name="read"):
@@ -152,3 +152,11 @@ def test_a_position_is_open_exactly_when_a_cut_there_parts_nothing(messages, at)
     at = min(at, len(messages))
 
     assert (at in cut_positions(messages)) == (not is_cut(messages, at))
+
+
+@given(messages=histories, known=st.integers(0, 10))
+def test_pairs_that_are_known_need_not_be_found_again(messages, known):
+    before = paired(messages[:known])
+
+    assert list(paired(messages, before)) == list(paired(messages))
+    assert [pair for some in paired(messages, before) for pair in some] == pairs(messages)

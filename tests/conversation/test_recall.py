@@ -5,7 +5,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from proxy.conversation.recall import Recall
+from proxy.conversation.recall import Recall, by_hash, remembered
 from proxy.dialects.openai_chat.view import parse_message
 
 
@@ -94,3 +94,52 @@ def test_what_could_not_be_made_is_not_held():
 
 def refuse(raw):
     raise ValueError("no")
+
+
+def test_a_text_is_read_once_as_long_as_there_is_room():
+    read = []
+
+    @remembered(room_bytes=10_000)
+    def letters(text):
+        read.append(text)
+        return frozenset(text)
+
+    assert letters("abc") == letters("".join(["a", "bc"])) == frozenset("abc")
+    assert read == ["abc"]
+
+    for number in range(100):
+        letters(f"{number:04d}")
+    assert letters("abc") == frozenset("abc")
+    assert read.count("abc") == 2
+
+
+def test_what_is_asked_for_again_and_again_stays():
+    read = []
+
+    @remembered(room_bytes=10_000)
+    def letters(text):
+        read.append(text)
+        return frozenset(text)
+
+    for number in range(100):
+        letters("abc")
+        letters(f"{number:04d}")
+
+    assert read.count("abc") == 1
+
+
+def test_small_answers_are_kept_without_their_texts():
+    read = []
+
+    @by_hash(most=8)
+    def shouts(text):
+        read.append(text)
+        return text.isupper()
+
+    assert [shouts("no"), shouts("YES"), shouts("no"), shouts("YES")] == [False, True, False, True]
+    assert read == ["no", "YES"]
+
+    for number in range(20):
+        shouts(str(number))
+    shouts("no")
+    assert read.count("no") == 2

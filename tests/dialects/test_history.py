@@ -91,3 +91,13 @@ def test_a_history_given_twice_has_no_single_meaning(path, field):
 
     assert read(path, twice, recall) is None
     assert read(path, twice, Recall()) is None
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+def test_of_bodies_that_part_at_their_end_only_the_last_is_held(path, field):
+    recall = Recall()
+    for turns in (40, 41, 40):
+        body = a_body(field, turns)
+        read(path, body.replace(b"message 39 ", b"message %d " % turns), recall)
+
+    assert len(recall.lines) == 1

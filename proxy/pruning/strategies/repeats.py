@@ -7,20 +7,20 @@ cache behind it.
 
 import heapq
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from proxy.conversation.model import Message, ToolCall, ToolResult
+from proxy.conversation.model import ToolCall
+from proxy.conversation.recall import remembered
 
 _ARGUMENTS_SHOWN = 120
 _LINE_SHOWN = 80
-_LEAST_LINES = 6
+LEAST_LINES = 6
 _LEAST_CHARS = 400
 """A run must be worth its reference, which takes about 60 tokens."""
 _MOST_COMPARED = 3
-_SHORT_LINE = 8
+SHORT_LINE = 8
 """Lines up to this length (braces, blanks) tell nothing about where a text comes from."""
-_LONGEST_CHARS = 400_000
+LONGEST_CHARS = 400_000
 """Longer texts are compared as a whole only, to bound the work."""
 
 
@@ -43,12 +43,14 @@ class Repeat(NamedTuple):
 
 def repeats(text: str, earlier: Sequence[Earlier]) -> Repeat | None:
     """`text` with what it repeats of one earlier result replaced by references; None where it repeats nothing."""
+    if not earlier:
+        return None
     for candidate in earlier:
         if candidate.text == text:
             whole = f"[Exactly the same output ({len(text):,} characters) as {_named(candidate.call)} gave above.]"
             return Repeat(whole, candidate.key, candidate.part) if len(whole) < len(text) else None
     lines = text.split("\n")
-    if len(lines) < _LEAST_LINES or not _LEAST_CHARS <= len(text) <= _LONGEST_CHARS:
+    if len(lines) < LEAST_LINES or not _LEAST_CHARS <= len(text) <= LONGEST_CHARS:
         return None
     best: tuple[int, Earlier, list[tuple[int, int]]] | None = None
     for candidate in _likeliest(lines, earlier):
@@ -64,22 +66,22 @@ def repeats(text: str, earlier: Sequence[Earlier]) -> Repeat | None:
 
 def _likeliest(lines: Sequence[str], earlier: Sequence[Earlier]) -> list[Earlier]:
     """The few results that share most with these lines, in whatever order, the one that shares most first."""
-    known = {line for line in lines if len(line) > _SHORT_LINE}
+    known = {line for line in lines if len(line) > SHORT_LINE}
     shared = []
     for position, candidate in enumerate(earlier):
-        if _LEAST_CHARS <= len(candidate.text) <= _LONGEST_CHARS:
+        if _LEAST_CHARS <= len(candidate.text) <= LONGEST_CHARS:
             common = known & _places(candidate.text).keys()
-            if len(common) >= _LEAST_LINES // 2 and (chars := sum(map(len, common))) >= _LEAST_CHARS // 2:
+            if len(common) >= LEAST_LINES // 2 and (chars := sum(map(len, common))) >= _LEAST_CHARS // 2:
                 shared.append((-chars, position))
     return [earlier[position] for _, position in heapq.nsmallest(_MOST_COMPARED, shared)]
 
 
-@lru_cache(maxsize=256)
+@remembered(room_bytes=8 * 1024 * 1024)
 def _places(text: str) -> dict[str, list[int]]:
     """Where each line of a text stands. Shared: not to be changed."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n")):
-        if len(line) > _SHORT_LINE:
+        if len(line) > SHORT_LINE:
             places.setdefault(line, []).append(number)
     return places
 
@@ -92,7 +94,7 @@ def _runs(lines: Sequence[str], other: str) -> list[tuple[int, int]]:
     while at < len(lines):
         # The first few places are enough: lines that stand often are blank or braces.
         longest = max((_common(lines, at, others, place) for place in places.get(lines[at], ())[:8]), default=0)
-        if longest >= _LEAST_LINES and sum(map(len, lines[at : at + longest])) >= _LEAST_CHARS:
+        if longest >= LEAST_LINES and sum(map(len, lines[at : at + longest])) >= _LEAST_CHARS:
             runs.append((at, at + longest))
             at += longest
         else:
@@ -129,18 +131,3 @@ def _named(call: ToolCall | None) -> str:
 
 def _shown(text: str, most: int = _LINE_SHOWN) -> str:
     return text if len(text) <= most else text[:most] + "…"
-
-
-def whole_results(
-    messages: Sequence[Message], keys: Sequence[bytes], end: int, edited: frozenset[tuple[bytes, int]], start: int = 0
-) -> list[Earlier]:
-    """The results of messages `start` to `end` whose text nobody has touched, in order."""
-    calls: dict[str, ToolCall] = {}
-    found = []
-    for index in range(start, end):
-        for position, part in enumerate(messages[index].parts):
-            if isinstance(part, ToolCall):
-                calls[part.call_id] = part
-            elif isinstance(part, ToolResult) and not part.media and (keys[index], position) not in edited:
-                found.append(Earlier(keys[index], position, part.text, calls.get(part.call_id)))
-    return found

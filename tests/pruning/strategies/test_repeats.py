@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.model import ToolCall
-from proxy.pruning.strategies.repeats import Earlier, repeats, whole_results
-from tests.pruning.builders import a_situation, rounds, words
+from proxy.pruning.strategies.repeats import Earlier, repeats
 
 CALL = ToolCall(call_id="c", name="read", arguments='{"path":"a.py"}')
 
@@ -76,13 +75,3 @@ def test_following_the_references_gives_the_text_back(earlier, now):
 
     if repeat is not None and after != before:
         assert unfolded(repeat.text, before) == after
-
-
-def test_edited_results_and_pictures_are_not_whole():
-    situation = a_situation(rounds(words("a", 9), words("b", 9)))
-    edited = frozenset({(situation.keys[2], 0)})
-
-    (whole,) = whole_results(situation.messages, situation.keys, 5, edited)
-
-    assert whole.text == words("b", 9)
-    assert whole.call.call_id == "c1"

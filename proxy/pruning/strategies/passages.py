@@ -1,0 +1,133 @@
+"""Which earlier results may hold what a new one says: an index that grows with its conversation.
+
+To look at every earlier result again for every new one would cost a long conversation more than everything else. So the
+index holds one line of every few of them, and only results that share such a line are looked at (strategies.repeats).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from proxy.conversation.model import Message, ToolCall, ToolResult
+from proxy.pruning.strategies.repeats import LEAST_LINES, LONGEST_CHARS, SHORT_LINE, Earlier
+
+_STEP = LEAST_LINES // 2
+"""Whatever run is long enough for a reference holds all lines of one such stretch, hence the one in the index."""
+_MOST_COMPARED = 8
+_MOST_STALE = 64
+
+
+_Places = dict[int, int | list[int]]
+"""Hash → number of the entry, or numbers of several."""
+
+
+class _Entry(NamedTuple):
+    message: int
+    part: int
+    key: bytes
+    """Prefix key of its message, which says of which conversations it is a part."""
+    text: str
+
+
+class Passages:
+    """Lines of a conversation's results, and where they stand.
+
+    Conversations that begin alike may share one: results of the others are told apart by their keys.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+        """Prefix keys of the messages that were read."""
+        self._entries: list[_Entry] = []
+        # By hash, since each line would take a string of its own; a false friend is found out when it is looked at.
+        self._lines: _Places = {}
+        self._texts: _Places = {}
+
+    def __len__(self) -> int:
+        """Results in the index."""
+        return len(self._entries)
+
+    def catch_up(self, messages: Sequence[Message], keys: Sequence[bytes], end: int) -> None:
+        """Take in the results of the messages in front of `end` that are not known yet."""
+        at = end
+        while at and keys[at - 1] not in self._known:
+            at -= 1
+        if len(self._entries) > _MOST_STALE + 4 * end:
+            # Mostly of conversations that went other ways.
+            self._known, self._entries, self._lines, self._texts = set(), [], {}, {}
+            at = 0
+        for index in range(at, end):
+            self._known.add(keys[index])
+            for position, part in enumerate(messages[index].parts):
+                if isinstance(part, ToolResult) and not part.media:
+                    self._add(_Entry(index, position, keys[index], part.text))
+
+    def alike(
+        self,
+        text: str,
+        messages: Sequence[Message],
+        keys: Sequence[bytes],
+        within: range,
+        edited: frozenset[tuple[bytes, int]],
+    ) -> list[Earlier]:
+        """The results of the messages `within` that equal `text` or may share passages with it, in order.
+
+        Only those whose text nobody has touched.
+        """
+        shared: dict[int, int] = {}
+        if len(text) <= LONGEST_CHARS:
+            for line in self._lines.keys() & set(map(hash, text.split("\n"))):
+                for number in _numbers(self._lines, line):
+                    shared[number] = shared.get(number, 0) + 1
+        for number in _numbers(self._texts, hash(text)):
+            shared[number] = len(text)
+        found = [
+            (-lines, entry)
+            for number, lines in shared.items()
+            if (entry := self._entries[number]).message in within
+            and keys[entry.message] == entry.key
+            and (entry.key, entry.part) not in edited
+        ]
+        best = sorted(entry for _, entry in sorted(found)[:_MOST_COMPARED])
+        return [Earlier(entry.key, entry.part, entry.text, _call(messages, within, entry)) for entry in best]
+
+    def _add(self, entry: _Entry) -> None:
+        number = len(self._entries)
+        self._entries.append(entry)
+        _put(self._texts, hash(entry.text), number)
+        if len(entry.text) > LONGEST_CHARS:
+            return
+        lines = entry.text.split("\n")
+        for start in range(0, len(lines), _STEP):
+            line = lines[start]
+            if len(line) <= SHORT_LINE:
+                stretch = lines[start + 1 : start + _STEP]
+                line = next((other for other in stretch if len(other) > SHORT_LINE), "")
+            if line:
+                _put(self._lines, hash(line), number)
+
+
+def _put(places: _Places, name: int, number: int) -> None:
+    there = places.setdefault(name, number)
+    if isinstance(there, list):
+        if there[-1] != number:
+            there.append(number)
+    elif there != number:
+        places[name] = [there, number]
+
+
+def _numbers(places: _Places, name: int) -> Sequence[int]:
+    there = places.get(name)
+    if there is None:
+        return ()
+    return there if isinstance(there, list) else (there,)
+
+
+def _call(messages: Sequence[Message], within: range, entry: _Entry) -> ToolCall | None:
+    """The nearest earlier call with the result's id."""
+    result = messages[entry.message].parts[entry.part]
+    if isinstance(result, ToolResult):
+        for index in range(entry.message, within.start - 1, -1):
+            for part in reversed(messages[index].parts):
+                if isinstance(part, ToolCall) and part.call_id == result.call_id:
+                    return part
+    return None
