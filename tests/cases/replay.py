@@ -127,7 +127,7 @@ async def proxy_process(toml: str, directory: Path) -> AsyncIterator[Proxy]:
         with suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), 10)
+            await asyncio.wait_for(process.wait(), 30)
         except TimeoutError:
             process.kill()
             await process.wait()
@@ -288,7 +288,7 @@ def _head_of(request: dict[str, Any], port: int, body_bytes: int) -> bytes:
 
 async def _interim(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 3)
+        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
     except TimeoutError:
         return b""
 

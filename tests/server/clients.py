@@ -39,7 +39,7 @@ class RawClient:
     async def head(self):
         """Status and headers of the next answer, interim ones passed over."""
         while True:
-            head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 5)).decode("latin-1")
+            head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 30)).decode("latin-1")
             first, *lines = head.split("\r\n")[:-2]
             status = int(first.split(" ")[1])
             if status >= 200:
@@ -47,7 +47,7 @@ class RawClient:
 
     async def rest(self):
         """Everything until the proxy closes."""
-        return await asyncio.wait_for(self.reader.read(), 5)
+        return await asyncio.wait_for(self.reader.read(), 30)
 
     async def body(self, headers):
         """A whole body by its framing."""

@@ -158,7 +158,7 @@ class House:
 
     async def idle(self):
         """Wait until nothing runs in the background."""
-        await asyncio.wait_for(self._settled(), 5)
+        await asyncio.wait_for(self._settled(), 30)
 
     async def _settled(self):
         while self.handler.shared.summarizer._running:

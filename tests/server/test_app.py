@@ -225,7 +225,7 @@ async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path):
                         pass
                 gate.set()
                 assert await client.body(headers) == b"onetwo"
-            assert await asyncio.wait_for(process.wait(), 5) == 0
+            assert await asyncio.wait_for(process.wait(), 30) == 0
             assert await process.stderr.read() == b""
 
 

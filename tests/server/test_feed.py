@@ -25,7 +25,7 @@ async def test_a_watcher_is_woken_up():
     feed = Feed()
     with feed.watching() as watcher:
         asyncio.get_running_loop().call_soon(feed.publish, "call", {})
-        await asyncio.wait_for(watcher.news.wait(), 1)
+        await asyncio.wait_for(watcher.news.wait(), 30)
 
         assert kinds_of(watcher.take()) == ["call"]
         assert not watcher.news.is_set()

@@ -196,11 +196,10 @@ async def test_c54_the_call_goes_on_whatever_becomes_of_the_summary(trouble):
 
 
 async def test_provider_that_is_slow_with_the_summary_is_not_waited_for_long(monkeypatch):
-    monkeypatch.setattr(summarizer, "WAIT_S", 0.1)
-    upstream = Troubled(a_provider(window=WINDOW), silent(5))
+    monkeypatch.setattr(summarizer, "WAIT_S", 1.0)
+    upstream = Troubled(a_provider(window=WINDOW), silent(60))
     async with house_for(upstream) as house:
-        answer = await asyncio.wait_for(house.chat(long_history()), 3)
-        await asyncio.sleep(0.05)
+        answer = await asyncio.wait_for(house.chat(long_history()), 30)
 
     assert answer.status_code == 200
     assert is_compacted(answer)
@@ -212,10 +211,12 @@ async def test_the_clients_wait_is_bounded_below_what_clients_bear():
 
 
 async def test_c54_a_client_that_leaves_during_compaction_leaves_no_half_state():
-    upstream = Troubled(a_provider(window=WINDOW), silent(5))
+    upstream = Troubled(a_provider(window=WINDOW), silent(60))
     async with house_for(upstream) as house:
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(house.chat(long_history()), 0.3)
+        calling = asyncio.ensure_future(house.chat(long_history()))
+        while not upstream.summaries:
+            await asyncio.sleep(0.01)
+        calling.cancel()
         await asyncio.sleep(0.1)
 
         assert upstream.left == 1

@@ -117,12 +117,13 @@ async def test_a_frozen_server_holds_no_call_longer_than_the_patience(own_redis,
     own_redis.freeze()
     before = time.monotonic()
     # Far more calls than may talk to Redis at once: those that waited give up with the first.
-    results = await asyncio.gather(*(store.anchors([key("a")]) for _ in range(100)), return_exceptions=True)
+    results = await asyncio.gather(*(store.anchors([key("a")]) for _ in range(1000)), return_exceptions=True)
     took = time.monotonic() - before
     own_redis.thaw()
 
     assert all(isinstance(result, StoreError) for result in results)
-    assert took < 1.0
+    # One batch after the other, each as long as the patience, would take 16 s.
+    assert took < 8.0
     assert await answers_again(store)
     await store.close()
 
@@ -268,6 +269,6 @@ async def test_a_cluster_with_a_dead_node_fails_in_time_for_its_keys(tmp_path, c
     before = time.monotonic()
     with pytest.raises(StoreError):
         await store.anchors([key(f"k{number}") for number in range(30)])
-    assert time.monotonic() - before < 2.0
+    assert time.monotonic() - before < 10.0
     await store.close()
     cluster.kill()

@@ -134,7 +134,7 @@ async def test_a_file_that_another_process_holds_locked_costs_the_patience_and_n
     before = time.monotonic()
     with pytest.raises(StoreError, match=r"no commit within 0\.1 s"):
         await store.decide(an_anchor("a"), EMPTY_PLAN)
-    assert time.monotonic() - before < 1.0
+    assert time.monotonic() - before < 4.0
     # Reading goes on all the while.
     assert await store.anchors([key("b")]) == [None]
 
