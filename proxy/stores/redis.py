@@ -32,7 +32,8 @@ from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, plan_bytes
-from proxy.stores.redis_client import client_for
+from proxy.stores.patience import at_most
+from proxy.stores.redis_client import FIRST_ANSWER_S, client_for
 from proxy.stores.redis_originals import fields_of, newest_by_id, opened, too_much
 from proxy.stores.redis_url import RedisTarget
 from proxy.stores.sealed import PLAIN, Sealing
@@ -56,7 +57,7 @@ _TRIM_EVERY = 16
 
 
 class RedisStore:
-    """Fulfils `Ledger`; connects at the first call. A call is over within the target's `timeout_s`, then StoreError."""
+    """Fulfils `Ledger`; connects at the first call. StoreError when no answer comes within the target's `timeout_s`."""
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class RedisStore:
         )
         self._settled = 0
         self._stuck_at = 0.0
+        self._answered = False
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger: one MGET; on Cluster one per slot, all at once."""
@@ -161,7 +163,8 @@ class RedisStore:
             if newest_left < query.since or (len(found) == query.limit and newest_left < found[-1].at):
                 break
             for rows in (await self._rows([session for session, _ in some])).values():
-                found += [row for row, _ in rows if _asked_for(row, query)]
+                recent = (row for row, _ in rows if row.at >= query.since)
+                found += [row for row in recent if query.before is None or row.at < query.before]
             found = sorted(found, key=key_of, reverse=True)[: query.limit]
         return found
 
@@ -217,16 +220,18 @@ class RedisStore:
     async def _asking(self, what: str, timeout_s: float | None = None) -> AsyncIterator[None]:
         """Bounds the time and turns every failure into a StoreError without any value that was sent."""
         came_at = time.monotonic()
+        limit_s = max(timeout_s or self._timeout_s, 0.0 if self._answered else FIRST_ANSWER_S)
         try:
             async with self._turnstile:
                 if self._stuck_at >= came_at:
                     # Whoever waited here while another ran into the limit would only run into it too.
                     raise StoreError(f"redis store: no answer to calls before this {what}")
-                async with asyncio.timeout(timeout_s or self._timeout_s):
+                async with at_most(limit_s):
                     yield
+            self._answered = True
         except TimeoutError as error:
             self._stuck_at = time.monotonic()
-            raise StoreError(f"redis store: no answer to {what} within {timeout_s or self._timeout_s} s") from error
+            raise StoreError(f"redis store: no answer to {what} within {limit_s} s") from error
         except (RedisError, OSError) as error:
             # The server's texts repeat arguments of the command; the class and its first word say enough.
             word = str(error).partition(" ")[0]
@@ -292,7 +297,3 @@ def _living(values: Iterable[bytes], now: float) -> list[tuple[Turn, float]]:
         (unpack_turn(value[_END.size :]), _END.unpack_from(value)[0]) for value in values if len(value) > _END.size
     )
     return [(row, end) for row, end in dated if row is not None and end > now]
-
-
-def _asked_for(row: Turn, query: TurnQuery) -> bool:
-    return row.at >= query.since and (query.before is None or row.at < query.before)

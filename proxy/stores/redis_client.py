@@ -9,6 +9,10 @@ from redis.backoff import NoBackoff
 
 from proxy.stores.redis_url import RedisTarget
 
+FIRST_ANSWER_S = 2.0
+"""The longest until a new client's first answer: connecting takes many turns of the loop, and a machine that is too busy
+for them within a call's usual limit would never get its store back."""
+
 
 def client_for(target: RedisTarget) -> tuple[Any, list[Any]]:
     """The redis-py client, and those of the sentinels that it asks; they make no connection yet."""
@@ -17,7 +21,7 @@ def client_for(target: RedisTarget) -> tuple[Any, list[Any]]:
         "password": target.password,
         # `_asking` bounds the whole call already; bounding each read once more costs a quarter of its CPU.
         "socket_timeout": None,
-        "socket_connect_timeout": target.timeout_s,
+        "socket_connect_timeout": max(target.timeout_s, FIRST_ANSWER_S),
         # Once more and at once: a pooled connection that the server has closed shows only when it is used.
         "retry": Retry(NoBackoff(), 1),
     }
