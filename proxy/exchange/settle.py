@@ -71,7 +71,9 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         growth=ready.inputs.growth,
         actual=(usage.input_tokens or 0) - ready.known_tokens,
         anchored=ready.context.basis == "anchored",
-        usable=is_usable(
+        # A client's side call often leaves out the tools that the conversation's own calls carry.
+        usable=not ready.received.conversation.utility
+        and is_usable(
             complete=outcome == "ok",
             possible=possible,
             server_edits=ready.received.conversation.server_edits or observation.server_edited,

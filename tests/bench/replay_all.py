@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -329,13 +329,19 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def _as_json(result: Result) -> dict:
+    # `asdict` would count a Counter's pairs, so both go in by themselves.
+    values = asdict(replace(result, edits=Counter(), failed_open=Counter()))
+    return {**values, "edits": dict(result.edits), "failed_open": dict(result.failed_open), "faults": result.faults}
+
+
 def main() -> int:
     options = arguments()
     started = time.perf_counter()
     results = replay(options)
     total = total_of(results)
     if options.json:
-        print(json.dumps([{**asdict(result), "faults": result.faults} for result in [*results, total]]))
+        print(json.dumps([_as_json(result) for result in [*results, total]]))
     else:
         print(f"{'session':<36} {'turns':>5} {'faults':>6} {'refused':>7}  p50   p95   max  tokens%   paid%  edits")
         for result in sorted(results, key=lambda result: -result.input_direct):

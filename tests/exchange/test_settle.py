@@ -174,3 +174,4 @@ def test_a_side_call_of_the_client_is_marked():
     found = settled([*SEEN[:-1], user("Generate a title for this conversation")])
 
     assert found.turn.purpose == "utility"
+    assert not found.sample.usable

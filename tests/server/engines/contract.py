@@ -26,7 +26,7 @@ def a_request(url, **changes):
         "target": b"/v1/chat/completions",
         "headers": [(b"content-type", b"application/json")],
         "body": b"{}",
-        "timeout_s": 5.0,
+        "timeout_s": 20.0,
     }
     return UpstreamRequest(**(values | changes))
 
