@@ -5,15 +5,19 @@ the growth is relative to what really had to be guessed (`Turn.grown`), and is t
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from proxy.ledger.records import Turn
 from proxy.reports.spread import BOUNDS, Spread, spread
+from proxy.tokens.treatment import Treatment
 
 _LEAST_GROWTH = 50
 """Tokens. Smaller growth counts as so much: two tokens off of four are nobody's concern."""
+_NOTHING: Final[Mapping[tuple[str, str], Treatment]] = MappingProxyType({})
 
 
 class AccuracyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +35,8 @@ class AccuracyRow(msgspec.Struct, frozen=True, kw_only=True):
     """Error of the whole input, in percent of the reported count."""
     growth: Spread
     """Error in percent of what the input grew by; only anchored calls have one."""
+    reasoning: Treatment | None = None
+    """What the provider makes of earlier answers' reasoning, as learned from its counts; None over all models."""
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +54,17 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Most calls first."""
 
 
-def accuracy(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True) -> Accuracy:
-    """The errors of these rows. Our own summary calls were not estimated and do not count."""
+def accuracy(
+    turns: Iterable[Turn],
+    *,
+    treatments: Mapping[tuple[str, str], Treatment] = _NOTHING,
+    since: float = 0.0,
+    complete: bool = True,
+) -> Accuracy:
+    """The errors of these rows. Our own summary calls were not estimated and do not count.
+
+    `treatments`: by upstream and model, what is known about earlier reasoning there.
+    """
     groups: dict[tuple[str, str, str], list[Turn]] = defaultdict(list)
     bases: dict[str, list[Turn]] = defaultdict(list)
     for turn in turns:
@@ -60,9 +75,10 @@ def accuracy(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True
         since=since,
         complete=complete,
         bounds=BOUNDS,
-        overall=tuple(_row("", "", basis, bases[basis]) for basis in sorted(bases)),
+        overall=tuple(_row("", "", basis, bases[basis], None) for basis in sorted(bases)),
         rows=tuple(
-            _row(*names, found) for names, found in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+            _row(*names, found, treatments.get(names[:2], "not known yet"))
+            for names, found in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
         ),
     )
 
@@ -73,7 +89,7 @@ def growth_error(turn: Turn) -> float | None:
     return None if error is None or turn.grown is None else 100.0 * error / max(turn.grown, _LEAST_GROWTH)
 
 
-def _row(upstream: str, model: str, basis: str, turns: list[Turn]) -> AccuracyRow:
+def _row(upstream: str, model: str, basis: str, turns: list[Turn], reasoning: Treatment | None) -> AccuracyRow:
     errors = [error for turn in turns if (error := turn.error_percent) is not None]
     return AccuracyRow(
         upstream=upstream,
@@ -83,4 +99,5 @@ def _row(upstream: str, model: str, basis: str, turns: list[Turn]) -> AccuracyRo
         unreported=len(turns) - len(errors),
         total=spread(errors),
         growth=spread([error for turn in turns if (error := growth_error(turn)) is not None]),
+        reasoning=reasoning,
     )

@@ -187,7 +187,20 @@ def accuracy_screen(shown: Accuracy) -> RenderableType:
     unreported = sum(row.unreported for row in shown.overall)
     if unreported:
         notes.append(f"{tokens(unreported)} calls without a reported count are in no figure.")
-    return Group(table, *notes, *_incomplete(shown.complete))
+    return Group(table, *notes, *_incomplete(shown.complete), *_treatments(shown))
+
+
+def _treatments(shown: Accuracy) -> Iterator[RenderableType]:
+    """A table of its own: beside eight columns its words would leave no room for names."""
+    known = {f"{row.upstream}/{row.model}": row.reasoning for row in shown.rows if row.reasoning is not None}
+    if not known:
+        return
+    table = _headed("model", "earlier reasoning", first=2)
+    for name, reasoning in known.items():
+        table.add_row(escape(name), reasoning)
+    yield ""
+    yield table
+    yield "Kept: counts again although not sent. Dropped: does not count although sent."
 
 
 def _spread_cells(row: AccuracyRow) -> Sequence[str]:

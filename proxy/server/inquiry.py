@@ -10,13 +10,13 @@ import httpx
 import msgspec
 
 from proxy.errors import ProxyError, SettingsError
-from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger, TurnQuery
 from proxy.reports.accuracy import Accuracy, accuracy
 from proxy.reports.edits import Edits, edits
 from proxy.reports.overview import Overview, overview
 from proxy.reports.savings import Savings, savings
 from proxy.reports.sessions import SessionPage, page
+from proxy.server.learning import treatments
 from proxy.server.originals import kept_originals
 from proxy.settings.values import Settings
 from proxy.stores import open_store
@@ -79,14 +79,21 @@ class Inquiry:
         """Errors of the last hours; 0: of all that is kept."""
         if self._url:
             return self._asked(f"accuracy?hours={hours:g}", Accuracy)
-        turns, since = self._calls(hours)
-        return accuracy(turns, since=since, complete=len(turns) < MOST_ROWS)
+        since = _since(hours)
+
+        async def read(ledger: Ledger) -> Accuracy:
+            turns = await ledger.turns(TurnQuery(since=since, limit=MOST_ROWS))
+            known = await treatments(ledger, self._settings, turns)
+            return accuracy(turns, treatments=known, since=since, complete=len(turns) < MOST_ROWS)
+
+        return self._read(read)
 
     def savings(self, hours: float) -> Savings:
         """Savings of the last hours; 0: of all that is kept."""
         if self._url:
             return self._asked(f"savings?hours={hours:g}", Savings)
-        turns, since = self._calls(hours)
+        since = _since(hours)
+        turns = self._read(lambda ledger: ledger.turns(TurnQuery(since=since, limit=MOST_ROWS)))
         return savings(turns, since=since, complete=len(turns) < MOST_ROWS)
 
     def _newest(self) -> str:
@@ -94,10 +101,6 @@ class Inquiry:
         if not listed:
             raise ProxyError("no calls are recorded yet")
         return listed[0].session
-
-    def _calls(self, hours: float) -> tuple[list[Turn], float]:
-        since = time.time() - hours * 3600 if hours else 0.0
-        return self._read(lambda ledger: ledger.turns(TurnQuery(since=since, limit=MOST_ROWS))), since
 
     def _read(self, ask: Callable[[Ledger], Awaitable[T]]) -> T:
         async def read() -> T:
@@ -123,6 +126,10 @@ class Inquiry:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.MsgspecError as error:
             raise ProxyError(f"--url: {self._url!r} is not a proxy of this version") from error
+
+
+def _since(hours: float) -> float:
+    return time.time() - hours * 3600 if hours else 0.0
 
 
 def _unknown(session: str) -> ProxyError:

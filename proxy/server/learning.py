@@ -1,10 +1,17 @@
 """What actual counts taught, kept per upstream, model and encoding; shared and persisted through the ledger."""
 
+from collections.abc import Iterable
+
 import structlog
 
 from proxy.errors import StoreError
+from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
+from proxy.server.policies import encoding_wish
+from proxy.server.tokenizers import tokenizer_for
+from proxy.settings.values import Settings
 from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, decode, encode, learned_name, update
+from proxy.tokens.treatment import Treatment, treatment
 
 _FEW = 16
 _EVERY = 32
@@ -44,3 +51,15 @@ class Estimates:
         state = self._states[name] = update(before, sample)
         if state.samples != before.samples and (state.samples <= _FEW or state.samples % _EVERY == 0):
             await self._ledger.learn(name, encode(state))
+
+
+async def treatments(ledger: Ledger, settings: Settings, turns: Iterable[Turn]) -> dict[tuple[str, str], Treatment]:
+    """For each upstream and model in these rows, what it makes of earlier reasoning; raises StoreError.
+
+    Read from what all processes have stored, for reports.
+    """
+    found: dict[tuple[str, str], Treatment] = {}
+    for upstream, model in {(turn.upstream, turn.model) for turn in turns if turn.purpose != "summary"}:
+        encoding = tokenizer_for(model, encoding_wish(settings, upstream, model))
+        found[upstream, model] = treatment(decode(await ledger.learned(learned_name(upstream, model, encoding))))
+    return found

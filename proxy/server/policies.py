@@ -30,6 +30,11 @@ class Known:
     habit: CacheHabit
 
 
+def encoding_wish(settings: Settings, upstream: str, model: str) -> str:
+    """The encoding that the settings want a model's texts counted in; `auto` leaves it to its name."""
+    return settings.model(upstream, model).tokenizer or settings.estimate.tokenizer
+
+
 class Policies:
     """Resolves and remembers; few models are in use at a time."""
 
@@ -79,7 +84,7 @@ class Policies:
         )
         return Known(
             policy=policy,
-            encoding_wish=chosen.tokenizer or settings.estimate.tokenizer,
+            encoding_wish=encoding_wish(settings, upstream, model),
             price=price_for(model, upstream=upstream, overrides=overrides),
             habit=habit,
         )

@@ -6,10 +6,12 @@ import time
 import pytest
 
 from proxy.stores import open_store
+from proxy.tokens.learn import encode, learned_name
 from tests.browser.accessibility import OUTLINE, SMALL_TARGETS, axe, walk
 from tests.browser.chromium import BINARY, chromium
 from tests.browser.replayed import house
 from tests.builders import a_turn
+from tests.tokens.test_treatment import taught
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(BINARY is None, reason="no chromium is installed")]
 
@@ -220,6 +222,39 @@ async def test_what_another_process_wrote_appears_without_an_event(page, tmp_pat
         await other.close()
 
         await page.until("document.querySelector('.sessions a')?.textContent === 'elsewhere'", seconds=60)
+
+
+async def test_reasoning_stands_raw_beside_effective_and_accuracy_says_what_became_of_it(page, tmp_path):
+    async with house(tmp_path) as fresh:
+        other = open_store(f"sqlite://{tmp_path}/state.db", ttl_s=3600.0, clock=time.time)
+        whole = {"at": time.time(), "estimated": 9_000, "window": 20_000}
+        await other.settle(None, a_turn(session="stripped", reasoning_tokens=0, reasoning_raw=2_700, **whole))
+        await other.settle(None, a_turn(session="plain", model="other", **whole))
+        await other.learn(learned_name("openai", "m", "o200k_base"), encode(taught(-1)))
+        await other.close()
+
+        row = "[...document.querySelectorAll('.halves tr')].find((row) => row.innerText.includes('reasoning'))"
+        await visit(page, fresh, "#/sessions/stripped")
+        await page.until(row)
+        shown = await page.run(f"[...{row}.cells].map((cell) => cell.innerText.replaceAll('\\u00a0', ' '))")
+        assert shown[1:3] == ["≈ 0", "≈ 2,700"]
+        assert "As the client sent it" in await page.run(text_of(".halves table"))
+        await page.size(390)
+        assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+        assert await axe(page) == []
+        await page.size(1280)
+
+        await visit(page, fresh, "#/sessions/plain")
+        await page.until("document.querySelector('.halves tr')")
+        assert not await page.run(f"Boolean({row})")
+        assert "As the client sent it" not in await page.run(text_of(".halves table"))
+
+        await visit(page, fresh, "#/accuracy")
+        await page.until("document.querySelectorAll('.model').length === 2")
+        models = await page.run("[...document.querySelectorAll('.model')].map((model) => model.innerText)")
+        told = {("m" if text.startswith("m") else "other"): text for text in models}
+        assert "dropped" in told["m"]
+        assert "not known yet" in told["other"]
 
 
 async def test_messages_are_queued_and_cancelled_by_keyboard_and_stay_text(page, replayed):

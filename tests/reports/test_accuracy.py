@@ -73,3 +73,15 @@ def test_what_was_looked_at_is_said():
     found = accuracy([], since=5.0, complete=False)
 
     assert (found.since, found.complete, found.rows, found.overall) == (5.0, False, (), ())
+
+
+def test_what_became_of_earlier_reasoning_stands_in_each_row_of_the_model():
+    turns = [measured(1, 1), measured(1, 1, basis="estimated"), measured(1, 1, model="other")]
+    found = accuracy(turns, treatments={("openai", "m"): "dropped", ("elsewhere", "other"): "kept"})
+
+    assert {(row.model, row.basis): row.reasoning for row in found.rows} == {
+        ("m", "anchored"): "dropped",
+        ("m", "estimated"): "dropped",
+        ("other", "anchored"): "not known yet",
+    }
+    assert {row.reasoning for row in found.overall} == {None}

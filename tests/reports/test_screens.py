@@ -190,7 +190,7 @@ def all_screens():
     turns = [FULL, a_turn(), held]
     return {
         "context": context_screen(overview([FULL])),
-        "accuracy": accuracy_screen(accuracy(turns, complete=False)),
+        "accuracy": accuracy_screen(accuracy(turns, treatments={("anthropic", FULL.model): "kept"}, complete=False)),
         "savings": savings_screen(savings(turns)),
         "sessions": sessions_screen(page([line] * 3, offset=0, limit=2, queued={}, modes={})),
     }
@@ -250,3 +250,12 @@ def test_accuracy_shows_growth_and_what_was_left_out():
     assert "all anchored 1 0.60 % 0.60 % 0.60 % +0.60 % 62.0 %" in lines
     assert "2 calls without a reported count are in no figure." in lines
     assert "Only the newest calls were looked at; there are more." in lines
+
+
+def test_accuracy_says_of_each_model_once_what_became_of_earlier_reasoning():
+    turns = [FULL, structs.replace(FULL, basis="estimated"), a_turn()]
+    lines = numbers_of(printed(accuracy_screen(accuracy(turns, treatments={("openai", "m"): "dropped"}))))
+
+    assert lines.count("anthropic/claude-sonnet-4-5-20250929 not known yet") == 1
+    assert "openai/m dropped" in lines
+    assert "earlier reasoning" not in printed(accuracy_screen(accuracy([])))

@@ -12,10 +12,12 @@ from proxy.server.control import guard
 from proxy.server.inquiry import Inquiry
 from proxy.settings.values import Server, Settings, Store
 from proxy.stores import open_store
+from proxy.tokens.learn import encode, learned_name
 from proxy.tokens.usage import Usage
 from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds
 from tests.server.control.lodge import a_lodge
 from tests.server.engines.raw import answering, raw_server
+from tests.tokens.test_treatment import taught
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +98,20 @@ def test_a_store_in_memory_can_only_be_asked_through_its_proxy():
         Inquiry(Settings(store=Store(url="memory://")), "")
 
 
+def test_accuracy_from_the_store_tells_what_became_of_earlier_reasoning(tmp_path):
+    settings = a_file(tmp_path, measured(), measured(turn=2, model="other"))
+
+    async def learn():
+        ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time)
+        await ledger.learn(learned_name("openai", "m", "o200k_base"), encode(taught(1)))
+        await ledger.close()
+
+    asyncio.run(learn())
+    rows = Inquiry(settings, "").accuracy(0).rows
+
+    assert {row.model: row.reasoning for row in rows} == {"m": "kept", "other": "not known yet"}
+
+
 async def test_a_running_proxy_answers_the_same():
     async with a_lodge() as lodge:
         session = (await lodge.chat([{"role": "user", "content": "hello"}])).headers["x-context-session"]
@@ -104,7 +120,7 @@ async def test_a_running_proxy_answers_the_same():
         assert (await asyncio.to_thread(inquiry.context, "")).session == session
         assert (await asyncio.to_thread(inquiry.edits, "")).session == session
         assert (await asyncio.to_thread(inquiry.sessions, 5)).sessions[0].turns == 1
-        assert (await asyncio.to_thread(inquiry.accuracy, 24)).rows[0].calls == 1
+        assert (await asyncio.to_thread(inquiry.accuracy, 24)).rows[0].reasoning == "not known yet"
         assert (await asyncio.to_thread(inquiry.savings, 0)).total.calls == 1
         with pytest.raises(ProxyError, match="answers 404: no such session"):
             await asyncio.to_thread(inquiry.context, "nobody")

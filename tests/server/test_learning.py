@@ -1,9 +1,12 @@
 import pytest
 
 from proxy.errors import StoreError
-from proxy.server.learning import Estimates
-from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample
+from proxy.server.learning import Estimates, treatments
+from proxy.settings.values import Estimate, ModelSettings, Settings
+from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample, encode, learned_name
+from tests.builders import a_turn
 from tests.server.stores import Failing, a_store
+from tests.tokens.test_treatment import taught as taught_treatment
 
 pytestmark = pytest.mark.anyio
 
@@ -76,3 +79,25 @@ async def test_an_unusable_call_teaches_nothing():
     await estimates.teach(*WHO, Sample(growth=Growth(1000, 2, 1), actual=9000, anchored=True, usable=False))
 
     assert await estimates.get(*WHO) == NOTHING_LEARNED
+
+
+async def test_reports_read_the_treatment_of_reasoning_under_the_encoding_that_the_settings_choose():
+    store = a_store()
+    for who, kept in (
+        (("openai", "m", "o200k_base"), 1),
+        (("openai", "gpt-4", "cl100k_base"), -1),
+        (("groq", "wished", "cl100k_base"), 0),
+    ):
+        await store.learn(learned_name(*who), encode(taught_treatment(kept)))
+    settings = Settings(models={"wished": ModelSettings(tokenizer="cl100k_base")})
+    turns = [a_turn(model=model) for model in ("m", "m", "gpt-4", "new")]
+    turns += [a_turn(upstream="groq", model="wished"), a_turn(model="sums", purpose="summary")]
+
+    assert await treatments(store, settings, turns) == {
+        ("openai", "m"): "kept",
+        ("openai", "gpt-4"): "dropped",
+        ("openai", "new"): "not known yet",
+        ("groq", "wished"): "as sent",
+    }
+    wishing = Settings(estimate=Estimate(tokenizer="cl100k_base"))
+    assert await treatments(store, wishing, turns[:1]) == {("openai", "m"): "not known yet"}

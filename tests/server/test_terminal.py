@@ -33,6 +33,7 @@ def store(tmp_path, monkeypatch):
         (["context"], "Context usage: 52,100 / 200,000 tokens (26 %)"),
         (["context", "abc"], "Free space: 131,900 tokens (after 16,000 output reserve)"),
         (["accuracy", "--hours", "24"], "+0.60 %"),
+        (["accuracy"], "not known yet"),
         (["savings"], "Saved: $2.00 net (+66.7 %)"),
         (["sessions", "--limit", "5"], "abc"),
     ],

@@ -12,6 +12,7 @@ from proxy.reports.dashboard import Machine, dashboard
 from proxy.reports.metrics import CONTENT_TYPE
 from proxy.reports.savings import savings
 from proxy.server.control.desk import Desk, answer, calls_since
+from proxy.server.learning import treatments
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -19,7 +20,10 @@ def routes(desk: Desk) -> list[BaseRoute]:
 
     async def exact(request: Request) -> Response:
         turns, since, complete = await calls_since(desk, request)
-        return await asyncio.to_thread(lambda: answer(accuracy(turns, since=since, complete=complete)))
+        known = await treatments(desk.ledger, desk.settings, turns)
+        return await asyncio.to_thread(
+            lambda: answer(accuracy(turns, treatments=known, since=since, complete=complete))
+        )
 
     async def saved(request: Request) -> Response:
         turns, since, complete = await calls_since(desk, request)

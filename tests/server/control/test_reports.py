@@ -2,9 +2,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.settings.values import Compact, ModelSettings, Prune
+from proxy.tokens.learn import encode, learned_name
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn, rounds, said, user, words
 from tests.server.control.lodge import a_desk, a_lodge, asking
+from tests.tokens.test_treatment import taught
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +30,18 @@ async def test_accuracy_is_that_of_the_asked_hours():
     assert (everything["rows"][0]["total"]["max"], everything["since"]) == (100.0, 0.0)
     assert (recent["rows"][0]["total"]["max"], recent["since"]) == (1.0, 9 * HOUR + 5)
     assert len(recent["rows"][0]["total"]["histogram"]) == len(recent["bounds"]) + 1
+
+
+async def test_accuracy_tells_what_became_of_earlier_reasoning():
+    desk = await a_desk_at(2000.0, a_turn(), a_turn(turn=2, model="other"))
+    await desk.ledger.learn(learned_name("openai", "m", "o200k_base"), encode(taught(-1)))
+    async with asking(desk) as http:
+        rows = (await http.get("/_proxy/api/accuracy")).json()["rows"]
+        schemas = (await http.get("/_proxy/openapi.json")).json()["components"]["schemas"]
+
+    assert {row["model"]: row["reasoning"] for row in rows} == {"m": "dropped", "other": "not known yet"}
+    described = schemas["AccuracyRow"]["properties"]["reasoning"]["anyOf"]
+    assert {"enum": ["as sent", "dropped", "kept", "not known yet"]} in described
 
 
 async def test_savings_are_net_of_summary_calls():

@@ -8,6 +8,13 @@ import { emptyState, hours, incomplete, periodSwitch } from "./common.js";
 
 let measure = "total";
 
+const TREATMENTS = {
+  kept: "counts again although not sent",
+  dropped: "does not count although sent",
+  "as sent": "counts where it is sent",
+  "not known yet": "too few answers with reasoning",
+};
+
 export async function accuracyView(main) {
   const body = h("div", {});
   const choice = segmented({
@@ -45,7 +52,8 @@ function modelOf(row, bounds) {
       fact("95th percentile", percent(spread.p95, { places: 2 })),
       fact("Worst", percent(spread.max, { places: 2 })),
       fact("Bias", percent(spread.bias, { places: 2, sign: true }), spread.bias === null ? null : spread.bias > 0 ? "estimates are high" : "estimates are low"),
-      row.unreported ? fact("Not reported", String(row.unreported), "in no figure") : null),
+      row.unreported ? fact("Not reported", String(row.unreported), "in no figure") : null,
+      row.reasoning ? fact("Earlier reasoning", row.reasoning, TREATMENTS[row.reasoning]) : null),
     spread.calls
       ? figure({
           id: `${id}-${measure}`,

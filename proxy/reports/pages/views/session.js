@@ -148,7 +148,8 @@ function contextOf(context) {
   const sum = basis.kind === "anchored"
     ? `${exact(basis.last_input)} reported input + ${exact(basis.last_output)} reported output + ≈ ${exact(basis.new)} new ${basis.corrections < 0 ? "−" : "+"} ≈ ${exact(Math.abs(basis.corrections))} corrections`
     : "everything estimated: no earlier call is known";
-  const rows = context.rows.filter((row) => row.name !== "reasoning" || row.tokens);
+  const rows = context.rows.filter((row) => row.name !== "reasoning" || row.tokens || context.reasoning_raw);
+  const withRaw = rows.some((row) => row.name === "reasoning" && context.reasoning_raw && context.reasoning_raw !== row.tokens);
   return [
     contextBar(barOf(context)),
     h("p", { class: "wide" }, h("b", {}, `≈ ${exact(context.total)}`), context.window ? ` of ${exact(context.window)} tokens (${percent(context.percent)})` : " tokens; window unknown", h("span", { class: "hint" }, ` = ${sum}`)),
@@ -157,6 +158,7 @@ function contextOf(context) {
       table({ caption: "What fills the window", rows, columns: [
         { title: "Part", cell: (row) => [h("i", { class: `swatch ${row.name}`, "aria-hidden": "true" }), NAMES[row.name]] },
         { title: "Tokens", cell: (row) => (row.source === "configured" ? exact(row.tokens) : `≈ ${exact(row.tokens)}`), number: true },
+        ...(withRaw ? [{ title: "As the client sent it", cell: (row) => (row.name === "reasoning" ? `≈ ${exact(context.reasoning_raw)}` : "–"), number: true }] : []),
         { title: "Share", cell: (row) => percent(row.percent), number: true },
         { title: "Known by", cell: (row) => row.source },
       ] }),
