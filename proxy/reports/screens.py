@@ -201,6 +201,7 @@ def _treatments(shown: Accuracy) -> Iterator[RenderableType]:
     yield ""
     yield table
     yield "Kept: counts again although not sent. Dropped: does not count although sent."
+    yield "As sent: counts where the request carries it, and only there."
 
 
 def _spread_cells(row: AccuracyRow) -> Sequence[str]:
