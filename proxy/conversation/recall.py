@@ -76,30 +76,7 @@ def remembered(room_bytes: int) -> Callable[[Callable[[str], S]], Callable[[str]
 
     Texts and collections count by their size, not by their number: a few hundred large results would fill the memory.
     """
-
-    def decorate(make: Callable[[str], S]) -> Callable[[str], S]:
-        # Two generations: what was not asked for during a whole generation goes with it.
-        young: dict[str, S] = {}
-        old: dict[str, S] = {}
-        held = 0
-
-        @wraps(make)
-        def look(text: str) -> S:
-            nonlocal young, old, held
-            found = young.get(text)
-            if found is None:
-                found = old.get(text)
-                if found is None:
-                    found = make(text)
-                young[text] = found
-                held += len(text) + _ITEM_BYTES * (1 + len(found))
-                if held * 2 > room_bytes:
-                    young, old, held = {}, young, 0
-            return found
-
-        return look
-
-    return decorate
+    return lambda make: _kept(make, str, lambda text, found: len(text) + _ITEM_BYTES * (1 + len(found)), room_bytes)
 
 
 def by_hash(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
@@ -107,25 +84,33 @@ def by_hash(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
 
     Texts are told apart by Python's hash of 64 bits, which nobody outside the process can aim at.
     """
+    return lambda make: _kept(make, hash, lambda _text, _found: 1, most)
 
-    def decorate(make: Callable[[str], T]) -> Callable[[str], T]:
-        young: dict[int, T] = {}
-        old: dict[int, T] = {}
 
-        @wraps(make)
-        def look(text: str) -> T:
-            nonlocal young, old
-            key = hash(text)
-            found = young.get(key)
+def _kept(
+    make: Callable[[str], T], key_of: Callable[[str], Hashable], weight_of: Callable[[str, T], int], room: int
+) -> Callable[[str], T]:
+    """`make`, asked once for each text as long as the weights have room.
+
+    Two generations: what was not asked for during a whole generation goes with it.
+    """
+    young: dict[Hashable, T] = {}
+    old: dict[Hashable, T] = {}
+    held = 0
+
+    @wraps(make)
+    def look(text: str) -> T:
+        nonlocal young, old, held
+        key = key_of(text)
+        found = young.get(key)
+        if found is None:
+            found = old.get(key)
             if found is None:
-                found = old.get(key)
-                if found is None:
-                    found = make(text)
-                young[key] = found
-                if len(young) * 2 > most:
-                    young, old = {}, young
-            return found
+                found = make(text)
+            young[key] = found
+            held += weight_of(text, found)
+            if held * 2 > room:
+                young, old, held = {}, young, 0
+        return found
 
-        return look
-
-    return decorate
+    return look
