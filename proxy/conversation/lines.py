@@ -32,12 +32,16 @@ class Notes:
         """`goes_on`: most of the earlier request is shared, so that it is the same conversation."""
         self.shared = shared
         """Number of leading messages that the earlier request has had, too, byte for byte."""
-        # Only what the earlier request noted itself: the notes of all requests before it need not live on.
-        self._before: dict[Hashable, tuple[object, ...]] = earlier._own if earlier is not None else {}  # noqa: SLF001  of its own kind
         self._own: dict[Hashable, tuple[object, ...]] = {}
-        self._single_before: dict[Hashable, tuple[object, object]] = earlier._single if earlier is not None else {}  # noqa: SLF001
+        self._before: dict[Hashable, tuple[object, ...]] = {}
         self._single: dict[Hashable, tuple[object, object]] = {}
-        self._carried: dict[str, object] = earlier._carried if earlier is not None and goes_on else {}  # noqa: SLF001
+        self._single_before: dict[Hashable, tuple[object, object]] = {}
+        self._carried: dict[str, object] = {}
+        if earlier is not None:
+            # Only what the earlier request noted itself: the notes of all requests before it need not live on.
+            self._before, self._single_before = earlier._own, earlier._single  # noqa: SLF001 (one of this class)
+            if goes_on:
+                self._carried = earlier._carried  # noqa: SLF001 (one of this class)
 
     def carried(self, name: str, make: Callable[[], T]) -> T:
         """The one object under this name, for all requests that go on with one another, also where they part."""
