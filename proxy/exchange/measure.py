@@ -148,8 +148,7 @@ def formula_inputs(
     learned: Learned,
 ) -> Inputs:
     """`now`: `standing_tokens` under `plan`, the plan that is to be sent."""
-    messages = received.conversation.messages
-    anchor = memory.measured
+    messages, anchor = received.conversation.messages, memory.measured
     if anchor is None or anchor.usage is None or compacted_since(plan, memory):
         return _first_inputs(messages, weighed, plan, now, scale, learned)
     usage = anchor.usage
@@ -164,25 +163,17 @@ def formula_inputs(
     else:
         # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
         new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
-    reasoning_sent = _carries_reasoning(received, run, plan)
     reasoning = usage.reasoning_tokens or 0
-    growth = Growth(
-        new,
-        len(messages) - start + len(run),
-        _results(messages[start:]),
-        0 if reply is None else reasoning,
-    )
-    drift = 0
-    if plan.edits != memory.measured_plan.edits:
-        then = standing_tokens(weighed, memory.measured_plan)
-        drift = sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
+    came = len(messages) - start + len(run)
+    growth = Growth(new, came, _results(messages[start:]), 0 if reply is None else reasoning)
+    drift = _drift(weighed, plan, memory, now)
     last = Last(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
         reasoning_tokens=reasoning,
         share=reply or 0.0,
         reply_sent=reply is not None,
-        reasoning_sent=reasoning_sent,
+        reasoning_sent=_carries_reasoning(received, run, plan),
         system=_scaled(anchor.system_tokens, learned),
         tools=_scaled(anchor.tools_tokens, learned),
         removed=_scaled(max(0, -drift), learned),
@@ -197,6 +188,14 @@ def formula_inputs(
         unmeasured=reply is None and len(run) > 0,
     )
     return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
+
+
+def _drift(weighed: Weighed, plan: Plan, memory: Memory, now: Sequence[int]) -> int:
+    """What the measured messages weigh more under this plan than under the one that was measured."""
+    if plan.edits == memory.measured_plan.edits:
+        return 0
+    then = standing_tokens(weighed, memory.measured_plan)
+    return sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
 
 
 def _first_inputs(

@@ -13,7 +13,8 @@ from proxy.exchange.measure import known_weights
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
-from proxy.exchange.receive import NO_MEMORY, Received, receive
+from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
+from proxy.ledger.records import Queued
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
 from proxy.server.past import remember
@@ -23,6 +24,7 @@ from proxy.server.summarizer import Work
 from proxy.server.tokenizers import counter, tokenizer_for, warm
 from proxy.settings.values import Mode
 from proxy.tokens.estimate import Scale
+from proxy.tokens.learn import Learned
 
 log = structlog.get_logger("proxy")
 
@@ -80,25 +82,7 @@ async def _predicted(
     await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = await _policy(shared, upstream, received, known, counts_only=counts_only)
-    now = time.time()
-    failed_open = ""
-    try:
-        ready = prepare(
-            received,
-            memory,
-            policy,
-            scale,
-            recall=shared.recall,
-            now=now,
-            held_out=is_held_out(received, memory, policy),
-            learned=learned,
-            queued=queued,
-        )
-    except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
-        shared.watch.failed("prepare", error)
-        failed_open = "prepare"
-        hands_off = replace(policy, mode="off", ask_usage=False)
-        ready = prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now)
+    ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)
     return Call(
         exchange=exchange,
         dialect=dialect,
@@ -115,6 +99,36 @@ async def _predicted(
         counts_only=counts_only,
         failed_open=failed_open,
     )
+
+
+def _prepared(
+    shared: Shared,
+    received: Received,
+    memory: Memory,
+    policy: Policy,
+    scale: Scale,
+    learned: Learned,
+    queued: tuple[Queued, ...],
+) -> tuple[Ready, str]:
+    """The decision, and the name of the step where it tripped; then the call goes out as it came."""
+    now = time.time()
+    try:
+        ready = prepare(
+            received,
+            memory,
+            policy,
+            scale,
+            recall=shared.recall,
+            now=now,
+            held_out=is_held_out(received, memory, policy),
+            learned=learned,
+            queued=queued,
+        )
+    except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
+        shared.watch.failed("prepare", error)
+        hands_off = replace(policy, mode="off", ask_usage=False)
+        return prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now), "prepare"
+    return ready, ""
 
 
 def _received(
