@@ -33,8 +33,11 @@ _UNDER_WAY = 256
 _AT_ONCE = 64
 _PROBE = "store.probe"
 
-Owed = tuple[Anchor | None, Turn | None]
-"""A write that the store has not got: a decision has no turn, a call that must not advance has no anchor."""
+Owed = tuple[Anchor | None, Turn | None, tuple[bytes, ...]]
+"""A write that the store has not got: a decision has no turn, a call that must not advance has no anchor.
+
+Of the originals only the ids stand here: memory holds their texts, within its bound.
+"""
 
 
 class Resilient:
@@ -94,12 +97,13 @@ class Resilient:
         """See Ledger; while the store is down, durable as long as this process lives."""
         with contextlib.suppress(Unstorable):
             await self._memory.decide(anchor, plan)
-        await self._write((anchor, None), lambda store: store.decide(anchor, plan))
+        await self._write((anchor, None, ()), lambda store: store.decide(anchor, plan))
 
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
-        """See Ledger; originals that the store does not get stay in memory only."""
+        """See Ledger."""
         await self._memory.settle(anchor, turn, originals)
-        await self._write((anchor, turn), lambda store: store.settle(anchor, turn, originals))
+        places = tuple(original.id for original in originals)
+        await self._write((anchor, turn, places), lambda store: store.settle(anchor, turn, originals))
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger. What the store has not and this process still knows is filled in."""
@@ -226,10 +230,10 @@ class Resilient:
 
     async def _push(self, store: Ledger, some: list[Owed]) -> None:
         """Write these at the same time: one after the other, they might not keep up with the calls that go on."""
-        newest = {anchor.key: anchor for anchor, _ in some if anchor is not None}
+        newest = {anchor.key: anchor for anchor, _, _ in some if anchor is not None}
         theirs = {anchor.key: anchor.at for anchor in await store.anchors(list(newest)) if anchor is not None}
 
-        async def write(anchor: Anchor | None, turn: Turn | None) -> None:
+        async def write(anchor: Anchor | None, turn: Turn | None, places: tuple[bytes, ...]) -> None:
             # Another process may have served a retry meanwhile: the later call's anchor stays.
             own = anchor is not None and anchor is newest[anchor.key] and theirs.get(anchor.key, anchor.at) <= anchor.at
             kept = anchor if own else None
@@ -237,7 +241,8 @@ class Resilient:
                 if kept is not None and (plan := await self._memory.plan(kept.plan_id)) is not None:
                     await store.decide(kept, plan)
                 if turn is not None:
-                    await store.settle(kept, turn)
+                    held = await self._memory.originals(turn.session, places)
+                    await store.settle(kept, turn, [original for original in held if original is not None])
 
         for done in await asyncio.gather(*(write(*one) for one in some), return_exceptions=True):
             if isinstance(done, BaseException):

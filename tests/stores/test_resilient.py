@@ -8,6 +8,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
+from proxy.ledger.originals import an_original
 from proxy.ledger.store import TurnQuery
 from proxy.stores import open_resilient, open_store
 from proxy.stores.memory import MemoryStore
@@ -56,7 +57,7 @@ async def until(true, seconds=60.0):
 
 @pytest.mark.parametrize("how", ["killed", "frozen", "erroring"])
 async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_redis, clock, how):
-    said, plan = Said(), a_plan("before")
+    said, plan, removed = Said(), a_plan("before"), an_original(b"p" * 16, "what an edit took out meanwhile")
     store = a_shelter(own_redis.url, clock, said)
     await store.decide(an_anchor("before", plan=plan), plan)
     await store.settle(an_anchor("before", plan=plan, usage=a_usage()), a_turn(1))
@@ -69,7 +70,7 @@ async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_red
     }[how]()
     later = a_plan("before", "meanwhile")
     await store.decide(an_anchor("meanwhile", plan=later, turn=2), later)
-    await store.settle(an_anchor("meanwhile", plan=later, turn=2, usage=a_usage()), a_turn(2))
+    await store.settle(an_anchor("meanwhile", plan=later, turn=2, usage=a_usage()), a_turn(2), [removed])
     await store.learn("factor", b"1.3")
     assert not store.healthy
     assert await store.anchors([key("meanwhile"), key("before")]) == [
@@ -98,6 +99,7 @@ async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_red
     assert await other.plan(later.plan_id()) == later
     assert await other.plan(plan.plan_id()) == plan
     assert [turn.turn for turn in await other.turns(TurnQuery())] == [2, 1]
+    assert await other.originals(a_turn(2).session, [removed.id]) == [removed]
     assert await other.learned("factor") == b"1.3"
     await other.close()
 
