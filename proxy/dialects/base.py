@@ -170,6 +170,9 @@ class Dialect(Protocol):
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Splices that make the provider report usage in a stream; empty where there is nothing to ask."""
 
+    def mark_cache(self, body: bytes) -> bytes:
+        """A request's bytes with cache breakpoints, where the format knows them and the client set none itself."""
+
     def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """A fresh reader for one answer. `stream`: server-sent events (or a JSON-array stream), else one JSON text.
 

@@ -170,8 +170,11 @@ def _answer_tokens(need: Need, window: int | None) -> int:
     return min(_ANSWER_ROOM * need.summary_tokens, (window or 32_000) // 4)
 
 
-def warm_body(need: Need, received: Received, plan: Plan, recall: Recall) -> bytes:
-    """A summary call on the prefix that the provider's cache holds: the body as it last went out, up to the span's end."""
+def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, auto_cache: bool = False) -> bytes:
+    """A summary call on the prefix that the provider's cache holds: the body as it last went out, up to the span's end.
+
+    `auto_cache`: that body had breakpoints of ours, and without any the cache would not be read.
+    """
     view = received.view
     index = {key: number for number, key in enumerate(received.keys)}
     inside = tuple(
@@ -190,7 +193,8 @@ def warm_body(need: Need, received: Received, plan: Plan, recall: Recall) -> byt
         text=b"," + received.dialect.user_message(instruction(need.summary_tokens)),
     )
     applied = apply_plan(received.dialect, view, received.keys, Plan(inside), recall, (tail,))
-    return received.dialect.for_summary(applied.body, _ANSWER_ROOM * need.summary_tokens)
+    body = received.dialect.for_summary(applied.body, _ANSWER_ROOM * need.summary_tokens)
+    return received.dialect.mark_cache(body) if auto_cache else body
 
 
 def made_without_model(need: Need, received: Received, count: Callable[[str], int]) -> str:

@@ -38,3 +38,5 @@ class Policy:
     """The inherited plan and no new decisions (requests that only count)."""
     ask_usage: bool = False
     """Ask for usage in streams whose client did not."""
+    auto_cache: bool = False
+    """Set cache breakpoints where the client set none."""

@@ -84,7 +84,7 @@ def prepare(
 def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learned: Learned) -> Ready:
     """The same call with the client's own bytes: after a provider has refused what we made of them."""
     draft = draft_of(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
-    policy = replace(policy, ask_usage=False)
+    policy = replace(policy, ask_usage=False, auto_cache=False)
     plain = ready_of(
         msgspec.structs.replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False
     )

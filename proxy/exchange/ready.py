@@ -54,6 +54,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A summary that is due: now (this body is what goes out without it) or in the background."""
     asked_usage: bool = False
     """We asked for usage and the client did not: hide it."""
+    marked: bool = False
+    """We set cache breakpoints in the body."""
     header: tuple[bytes, bytes] | None = None
     """To be sent with the body: a provider's option that stands in it needs this header."""
 
@@ -132,9 +134,10 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
     came = sum(weight.total for weight in draft.weighed.weights)
     removed = max(0, came - sum(sent.tokens))
+    body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
     return Ready(
         received=received,
-        body=applied.body,
+        body=body,
         plan=draft.plan,
         sent_plan=Plan(applied.standing),
         new_edits=new_edits,
@@ -150,8 +153,14 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         pressed=pressed,
         skipped=skipped,
         asked_usage=bool(splices),
+        marked=body is not applied.body,
         header=option.header if option is not None else None,
     )
+
+
+def _wants_marks(received: Received, policy: Policy) -> bool:
+    """Not where nobody will read what would be written: a count and a side call have no next turn."""
+    return policy.auto_cache and policy.mode == "prune" and not policy.replay_only and not received.conversation.utility
 
 
 def _turn(received: Received, memory: Memory) -> int:

@@ -55,7 +55,7 @@ class Policies:
             cache_ttl_s=chosen.cache_ttl_s,
         )
         habit = habit_for(model, upstream=upstream, overrides=overrides)
-        asks = settings.upstreams[upstream].ask_usage if upstream in settings.upstreams else False
+        there = settings.upstreams.get(upstream)
         policy = Policy(
             mode=mode,
             arrive=ArrivePolicy(**msgspec.structs.asdict(settings.arrive)),
@@ -80,7 +80,8 @@ class Policies:
             cache_ttl_s=habit.ttl_s,
             horizon=None if settings.prune.horizon == "learned" else settings.prune.horizon,
             holdout=settings.prune.holdout,
-            ask_usage=asks,
+            ask_usage=there is not None and there.ask_usage,
+            auto_cache=there is not None and there.auto_cache,
         )
         return Known(
             policy=policy,

@@ -207,7 +207,7 @@ class Summarizer:
         compact = policy.compact
         model = compact.model or received.conversation.model
         if not compact.model and need.fits_warm:
-            body = warm_body(need, received, plan, work.recall)
+            body = warm_body(need, received, plan, work.recall, auto_cache=policy.auto_cache)
             body, header = dropping(received, plan, policy, body, work.recall)
             return await self._asked(exchange, received.dialect, body, model, work.session, header)
         text: str | None = need.earlier

@@ -83,6 +83,8 @@ class Upstream(Section, frozen=True, kw_only=True):
     """What stands before `/v1…` or `/v1beta…`. Empty: the name is known but needs a URL before it can be used."""
     ask_usage: bool = True
     """Ask for usage in streams whose client did not (and hide the extra event from that client)."""
+    auto_cache: bool = False
+    """Set cache breakpoints in Anthropic Messages calls whose client set none; only in mode `prune`."""
     timeout_s: Seconds = 600.0
     """Seconds without a byte from the provider before the call fails with 504."""
     ca_file: str = ""

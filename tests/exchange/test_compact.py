@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,17 @@ def test_warm_call_is_the_body_as_it_last_went_out_with_a_question_behind_it():
     assert messages[-1]["content"].startswith(INSTRUCTION)
     assert "stream" not in json.loads(body)
     assert b"in the tail" not in body
+
+
+def test_the_warm_call_has_the_breakpoints_without_which_nothing_would_be_read():
+    received = a_received([user(words(f"m{number}", 200)) for number in range(9)], path="/v1/messages", max_tokens=100)
+    need = replace(a_need()[1], span=replace(a_need()[1].span, first=1, last=5))
+    plain = warm_body(need, received, EMPTY_PLAN, Recall())
+    marked = warm_body(need, received, EMPTY_PLAN, Recall(), auto_cache=True)
+
+    assert b"cache_control" not in plain
+    assert marked == received.dialect.mark_cache(plain)
+    assert [isinstance(message["content"], list) for message in messages_of(marked)] == [False] * 5 + [True] * 2
 
 
 def test_queued_messages_stand_in_the_warm_call_too():

@@ -1,6 +1,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.exchange.measure import weigh
@@ -66,6 +68,22 @@ def test_a_wish_for_usage_is_no_change_of_the_conversation():
     assert found.asked_usage
     assert not found.changed
     assert json.loads(found.body)["messages"] == HISTORY
+
+
+@pytest.mark.parametrize(
+    ("more", "marked"),
+    [({}, True), ({"mode": "observe"}, False), ({"mode": "off"}, False), ({"replay_only": True}, False)],
+)
+def test_breakpoints_are_no_change_of_the_conversation(more, marked):
+    policy = replace(QUIET, auto_cache=True, **more)
+    plain, found = (
+        ready(a_draft(policy=one, path="/v1/messages")) for one in (replace(policy, auto_cache=False), policy)
+    )
+
+    assert found.marked is marked
+    assert (b"cache_control" in found.body) is marked
+    assert not found.changed
+    assert (found.anchor, found.context, found.plan) == (plain.anchor, plain.context, plain.plan)
 
 
 def test_a_session_is_named_after_its_first_call():

@@ -166,11 +166,13 @@ class House:
 
 
 @asynccontextmanager
-async def a_house(upstream, *, ledger=None, window=None, max_output=None, base_url=None, ask_usage=True, **sections):
+async def a_house(
+    upstream, *, ledger=None, window=None, max_output=None, base_url=None, ask_usage=True, auto_cache=False, **sections
+):
     """`upstream`: the ASGI app behind the proxy. `window`, `max_output`: of every model. Gives a House."""
     async with AsyncExitStack() as stack:
         url = base_url or await stack.enter_async_context(serving(upstream))
-        there = Upstream(base_url=url, timeout_s=5.0, ask_usage=ask_usage)
+        there = Upstream(base_url=url, timeout_s=5.0, ask_usage=ask_usage, auto_cache=auto_cache)
         upstreams = dict.fromkeys(("openai", "anthropic", "gemini", "other"), there)
         models = {"*": ModelSettings(window=window, max_output=max_output)}
         settings = Settings(**{"upstreams": upstreams, "models": models, **sections})

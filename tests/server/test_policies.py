@@ -86,6 +86,14 @@ def test_usage_is_asked_for_as_the_upstream_says(asks):
     assert not known(upstream="unknown", upstreams=upstreams).policy.ask_usage
 
 
+def test_cache_breakpoints_are_set_only_where_the_upstream_says_so():
+    upstreams = {"anthropic": Upstream(base_url="http://127.0.0.1:1", auto_cache=True)}
+
+    assert known(upstream="anthropic", upstreams=upstreams).policy.auto_cache
+    assert not known(upstream="anthropic").policy.auto_cache
+    assert not known(upstream="unknown", upstreams=upstreams).policy.auto_cache
+
+
 def test_the_same_question_is_answered_once():
     policies = Policies(Settings())
 

@@ -264,7 +264,7 @@ async def test_a_success_forgets_earlier_failures():
 
 
 async def test_an_error_of_ours_while_summarising_does_not_break_the_call(monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise KeyError("ours")
 
     monkeypatch.setattr(summarizer, "warm_body", broken)

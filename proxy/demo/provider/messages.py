@@ -48,7 +48,7 @@ class Messages:
         body = request.body
         messages = rules.checked(body, counting=request.arguments["endpoint"] == "count")
         head = (*tools_unit(body.get("tools"), ENVELOPE.tools), *_system_unit(body.get("system")))
-        bound = chain([*head, *(unit(message, ()) for message in messages)])
+        bound = chain([*head, *(unit(_in_blocks(message), ()) for message in messages)])
         messages, dropped = _without_invalid_thinking(messages, bound, len(head), request)
         last = messages[-1]
         return Asked(
@@ -123,7 +123,7 @@ def _system_unit(system: Any) -> tuple[Unit, ...]:
     if not system:
         return ()
     texts = [system] if isinstance(system, str) else [block["text"] for block in system]
-    return (unit(system, texts, ENVELOPE.message),)
+    return (unit(rules.blocks_of({"content": system}), texts, ENVELOPE.message),)
 
 
 def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
@@ -146,7 +146,12 @@ def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
                 overhead += media_tokens
             case _:
                 pass
-    return unit(message, texts, overhead)
+    return unit(_in_blocks(message), texts, overhead)
+
+
+def _in_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message as it is compared: a string is short for one text block (API reference, "Messages")."""
+    return {**message, "content": rules.blocks_of(message)}
 
 
 def _without_invalid_thinking(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
-from proxy.dialects.anthropic_messages import reasoning, rewrite, summary
+from proxy.dialects.anthropic_messages import marks, reasoning, rewrite, summary
 from proxy.dialects.anthropic_messages.stream import MessagesAnswer, MessagesStream
 from proxy.dialects.anthropic_messages.view import view_body
 from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
@@ -69,6 +69,10 @@ class AnthropicMessages:
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Nothing to ask: usage is always reported."""
         return ()
+
+    def mark_cache(self, body: bytes) -> bytes:
+        """`cache_control` on the tools, the system text and the last two messages of the user."""
+        return marks.mark_cache(body)
 
     def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads events, or a `message`, or a count."""

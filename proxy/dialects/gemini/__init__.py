@@ -83,6 +83,10 @@ class Gemini:
         """Nothing: every chunk carries usage."""
         return ()
 
+    def mark_cache(self, body: bytes) -> bytes:
+        """Unchanged: the cache is automatic."""
+        return body
+
     def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads one object, server-sent events or a JSON array, whichever comes."""
         return GeminiReader(keep_text=keep_text, keep_reasoning=keep_reasoning)

@@ -67,6 +67,10 @@ class OpenAIChat:
         """Set `stream_options.include_usage`; only legal with `stream: true`."""
         return rewrite.ask_usage(view)
 
+    def mark_cache(self, body: bytes) -> bytes:
+        """Unchanged: the cache is automatic."""
+        return body
+
     def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads `chat.completion` and `chat.completion.chunk` objects."""
         kind = ChatStream if stream else ChatAnswer

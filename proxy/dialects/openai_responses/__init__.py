@@ -70,6 +70,10 @@ class OpenAIResponses:
         """Nothing: usage always comes, and `stream_options.include_usage` is refused here."""
         return ()
 
+    def mark_cache(self, body: bytes) -> bytes:
+        """Unchanged: the cache is automatic."""
+        return body
+
     def reader(self, *, stream: bool, keep_text: bool = False, keep_reasoning: bool = False) -> Reader:
         """Reads response objects and `response.*` events."""
         kind = ResponsesStream if stream else ResponsesAnswer

@@ -44,6 +44,17 @@ async def test_input_tokens_leave_out_what_is_cached():
     assert second["cache_read_input_tokens"] == 52
 
 
+async def test_a_string_is_cached_as_the_text_block_it_stands_for():
+    provider = Provider(count, cache_minimum=10)
+    fields = {"system": [text("s " * 20)]}
+    first = [said("user", text("w " * 50, **MARK))]
+    await post(provider, first, **fields)
+    longer = [{"role": "user", "content": "w " * 50}, said("assistant", text("fine")), said("user", text("ok", **MARK))]
+    usage = (await post(provider, longer, system="s " * 20)).json()["usage"]
+
+    assert usage["cache_read_input_tokens"] > 50
+
+
 async def test_nothing_is_cached_without_a_mark_and_everything_with_one_at_the_top():
     provider = Provider(count, cache_minimum=10)
     bare = (await post(provider, [said("user", text("w " * 50))])).json()["usage"]
