@@ -133,6 +133,8 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
         return Refusal(kind="reasoning", reasoning=wrong)
     if status in (400, 422) and _USAGE_OPTION.search(text):
         return Refusal(kind="usage_option")
+    if status in (400, 422) and "cache_control" in text:
+        return Refusal(kind="cache_option")
     if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not _OVERFLOW.search(text):
         return None
     return Refusal(

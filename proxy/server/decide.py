@@ -51,11 +51,13 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
 
 async def _policy(shared: Shared, upstream: str, received: Received, known: Known, *, counts_only: bool) -> Policy:
     """The settings' policy with what was learned meanwhile."""
+    model = received.conversation.model
     return shared.policies.after_lessons(
         known,
         ask_usage=known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent,
+        auto_cache=known.policy.auto_cache and (upstream, model) not in shared.habits.unmarked,
         replay_only=counts_only,
-        lesson=await shared.habits.reasoning(upstream, received.conversation.model),
+        lesson=await shared.habits.reasoning(upstream, model),
         lengths=shared.lifetimes.known(),
     )
 

@@ -20,6 +20,8 @@ class Habits:
         self._reasoning: dict[tuple[str, str], Lesson] = {}
         self.silent: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
+        self.unmarked: set[tuple[str, str]] = set()
+        """Upstreams and models that refuse the cache breakpoints we set."""
 
     async def window(self, upstream: str, model: str) -> int | None:
         """The context window that an overflow answer taught, else the one in the upstream's list; None for neither."""

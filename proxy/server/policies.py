@@ -92,13 +92,14 @@ class Policies:
 
 
 def _after_lessons(
-    known: Known, *, ask_usage: bool, replay_only: bool, lesson: Lesson, lengths: tuple[int, ...]
+    known: Known, *, ask_usage: bool, auto_cache: bool, replay_only: bool, lesson: Lesson, lengths: tuple[int, ...]
 ) -> Policy:
     """The policy with what was learned while running."""
     policy = known.policy
     return replace(
         policy,
         ask_usage=ask_usage,
+        auto_cache=auto_cache,
         replay_only=replay_only,
         reasoning=replace(policy.reasoning, rule=learned_rule(policy.reasoning.rule, lesson)),
         lengths=lengths,

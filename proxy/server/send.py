@@ -81,9 +81,25 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         log.info("usage_not_asked", upstream=upstream)
         call.policy = replace(call.policy, ask_usage=False)
         call.ready = prepared_again(shared, call, call.policy)
+    elif kind == "cache_option" and ready.marked:
+        _unmark(shared, call)
+        call.policy = replace(call.policy, auto_cache=False)
+        call.ready = prepared_again(shared, call, call.policy)
     else:
         _as_it_came(shared, call)
+        answer = await _send(call)
+        if ready.marked and not ready.changed and answer.status < _REFUSED:
+            # The breakpoints were all that we had added, whatever the refusal's words.
+            _unmark(shared, call)
+        return answer, ()
     return await _send(call), ()
+
+
+def _unmark(shared: Shared, call: Call) -> None:
+    """Set this model no more cache breakpoints: one extra try is enough."""
+    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    shared.habits.unmarked.add((upstream, model))
+    log.info("cache_not_marked", upstream=upstream, model=model)
 
 
 def _as_it_came(shared: Shared, call: Call) -> None:

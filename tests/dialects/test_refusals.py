@@ -177,6 +177,14 @@ def test_an_option_that_a_provider_does_not_know_is_recognised(status, said):
     assert refusal.kind == "usage_option"
 
 
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_cache_breakpoint_that_a_provider_does_not_know_is_recognised(status):
+    refusal = refusal_of(status, body_of("messages.0.content.0.cache_control: Extra inputs are not permitted"))
+
+    assert refusal is not None
+    assert refusal.kind == "cache_option"
+
+
 @pytest.mark.parametrize(
     "said",
     [

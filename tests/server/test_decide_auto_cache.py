@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from proxy.exchange.prepare import prepare
+from proxy.server import decide
 from tests.builders import said, user
 from tests.server.house import EAGER, NO_PRUNING, OFF, a_house, a_provider
 
@@ -13,7 +15,6 @@ TOOLS = [{"name": "read", "description": "reads " * 300, "input_schema": {"type"
 LONG = "alpha beta gamma delta " * 300
 TEXTS = [f"{number} {LONG}" for number in range(5)]
 MARK = {"type": "ephemeral"}
-WRONG = {"type": "error", "error": {"type": "invalid_request_error", "message": "cache_control: not permitted"}}
 
 
 def cached_tokens(response):
@@ -80,10 +81,31 @@ async def test_a_clients_own_marks_and_a_mode_that_only_looks_keep_the_bytes():
     provider = a_provider()
     marked = [user([{"type": "text", "text": "hello", "cache_control": MARK}]), said("hi"), user("next")]
     async with a_house(provider, auto_cache=True) as house:
-        own = await house.messages(marked)
-        looking = await house.messages([user("hello")], headers={"x-context-mode": "observe"})
+        answers = [
+            await house.messages(marked),
+            await house.messages([user("hello")], headers={"x-context-mode": "observe"}),
+            await house.messages([user("hello")], headers={"x-context-mode": "off"}),
+        ]
 
-    assert [received.body for received in provider.received] == [own.request.content, looking.request.content]
+    assert [received.body for received in provider.received] == [answer.request.content for answer in answers]
+
+
+async def test_a_decision_that_trips_leaves_the_bytes_unmarked(monkeypatch):
+    provider = a_provider()
+    asked = []
+
+    def trips_once(*args, **kwargs):
+        asked.append(1)
+        if len(asked) == 1:
+            raise KeyError("ours")
+        return prepare(*args, **kwargs)
+
+    monkeypatch.setattr(decide, "prepare", trips_once)
+    async with a_house(provider, auto_cache=True) as house:
+        answer = await house.messages([user("hello")])
+
+    assert (answer.status_code, len(asked)) == (200, 2)
+    assert provider.received[0].body == answer.request.content
 
 
 async def test_a_count_is_not_marked():
@@ -107,12 +129,46 @@ async def test_other_formats_are_not_marked():
     assert provider.received[0].body == answer.request.content
 
 
-async def test_a_provider_that_refuses_marks_gets_the_clients_own_bytes():
+def refused(message):
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+
+@pytest.mark.parametrize(
+    "message", ["messages.0.content.0.cache_control: Extra inputs are not permitted", "bad request"]
+)
+async def test_a_provider_that_refuses_marks_is_asked_once_and_gets_the_clients_own_bytes(message):
     provider = a_provider()
-    provider.refuse_next(400, WRONG)
+    provider.refuse_next(400, refused(message))
     async with a_house(provider, auto_cache=True) as house:
-        answer = await house.messages([user("hello")])
+        first = await house.messages([user("hello")])
+        second = await house.messages([user("hello"), said("hi"), user("next")])
+
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert [b"cache_control" in received.body for received in provider.received] == [True, False, False]
+    assert [received.body for received in provider.received[1:]] == [first.request.content, second.request.content]
+
+
+async def test_edits_outlive_the_marks_that_were_refused_with_them():
+    provider = a_provider()
+    provider.refuse_next(400, refused("cache_control: Extra inputs are not permitted"))
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {}}]}
+    result = user([{"type": "tool_result", "tool_use_id": "t1", "content": LONG}])
+    async with a_house(provider, prune=EAGER, compact=OFF, auto_cache=True) as house:
+        answer = await house.messages([user("go"), call, result, said("read it"), user("next")])
 
     assert answer.status_code == 200
-    assert [b"cache_control" in received.body for received in provider.received] == [True, False]
-    assert provider.received[1].body == answer.request.content
+    assert int(answer.headers["x-context-removed-tokens"]) > 0
+    marked, plain = (received.body for received in provider.received)
+    assert (b"cache_control" in marked, b"cache_control" in plain) == (True, False)
+    assert LONG.encode() not in plain
+
+
+async def test_a_refusal_that_stays_without_the_marks_says_nothing_of_them():
+    provider = a_provider()
+    provider.refuse_next(400, refused("bad request"), times=2)
+    async with a_house(provider, auto_cache=True) as house:
+        first = await house.messages([user("hello")])
+        second = await house.messages([user("hello again")])
+
+    assert (first.status_code, second.status_code) == (400, 200)
+    assert [b"cache_control" in received.body for received in provider.received] == [True, False, True]
