@@ -1,243 +1,213 @@
 """How far off the predicted input tokens are, on recorded sessions: `python tests/bench/estimates.py [--json]`.
 
-Synthetic providers count the sessions with rules of their own, some of which we do not know: another tokenizer, more
-tokens in code, an envelope of seven tokens more a message, a preamble that no request shows. Recorded ones are what real
-providers said to pi, gjc, Claude Code, Codex CLI and OpenHands. The predictor is the product's: a `Scale`, the unified
-formula, and what is learned, per provider and model. For a strange tokenizer the first ten calls are not scored.
+Synthetic providers count the sessions by rules of their own (see tests.bench.talks), in each wire format; recorded ones are
+what real providers said to pi, gjc, Claude Code, Codex CLI and OpenHands. The predictor is the product's, fed as the proxy
+feeds it: the unified formula, and what is learned per provider and model. Where the tokenizer is not known, the first ten
+calls are not scored, nor the first calls of the first twenty conversations. Counting: CPU time (see tests.bench.counting).
 
-`total`: error of the whole prediction, percent of the actual count. `growth`: error of what had to be predicted (the last
-answer and the new messages), percent of the real growth.
+`total`: error of an anchored prediction, percent of the actual count. `growth`: the same error in percent of what had to be
+predicted, the answer and the new messages. `first`: error of a first call, for which there is no anchor. Each target stands
+beside the worst figure among the rows that it is for. Exit code 1: a target is not met; 2: one could not be measured.
 """
 
 import argparse
-import gzip
 import json
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from proxy.conversation.model import Message, ToolCall, ToolResult
-from proxy.dialects.openai_chat.view import parse_message
+from proxy.conversation.edit import EMPTY_PLAN
+from proxy.exchange.measure import Weighed, formula_inputs, standing_tokens, weigh
+from proxy.exchange.receive import NO_MEMORY, Memory, Received
+from proxy.ledger.records import Anchor, Reply
 from proxy.server.tokenizers import counter
-from proxy.tokens.context import Last, Present, context_size
+from proxy.tokens.context import context_size
 from proxy.tokens.estimate import Memo, Scale
-from proxy.tokens.learn import NOTHING_LEARNED, Growth, Learned, Sample, is_usable, predict, predict_first, update
+from proxy.tokens.learn import NOTHING_LEARNED, Growth, Learned, Sample, is_usable, predict, update
+from proxy.tokens.usage import Usage, is_possible
+from tests.bench.counting import counted
+from tests.bench.estimates_targets import counted_row, exit_code, shown, verdicts
+from tests.bench.speakers import SPEAKERS
+from tests.bench.talks import Bill, Call, Talk, providers, recorded_bills, remembering, talks
 
-TRAJECTORIES = Path(__file__).parents[1] / "data" / "trajectories"
-CODE = re.compile(r"[{}()\[\];=<>/\\_]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One call: everything before the answer, and what the provider says about both."""
-
-    seen: tuple[Message, ...]
-    answer: Message
-    input_tokens: int
-    output_tokens: int
+GRACE_CALLS = 10
+GRACE_TALKS = 20
+"""What is not scored where the tokenizer is unknown."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Score:
-    """Errors of one provider, in percent."""
+    """Errors at one provider in one wire format, in percent."""
 
-    name: str
+    provider: str
+    kind: str
+    form: str
+    state: dict[str, Learned] = field(default_factory=lambda: defaultdict(lambda: NOTHING_LEARNED))
+    """What is known, by model."""
+    talks: int = 0
     total: list[float] = field(default_factory=list)
     growth: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
     inside: list[bool] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
+        """The figures; None where nothing was measured."""
         return {
-            "provider": self.name,
-            "turns": len(self.total),
+            "provider": self.provider,
+            "kind": self.kind,
+            "format": self.form,
+            "calls": len(self.total),
+            "first_calls": len(self.first),
             "total_median": quantile(self.total, 0.5),
             "total_p95": quantile(self.total, 0.95),
-            "total_max": max(self.total, default=0.0),
+            "total_max": quantile(self.total, 1),
             "growth_median": quantile(self.growth, 0.5),
             "growth_p95": quantile(self.growth, 0.95),
             "first_median": quantile(self.first, 0.5),
-            "inside_range": 100 * sum(self.inside) / max(1, len(self.inside)),
+            "inside_range": 100 * sum(self.inside) / len(self.inside) if self.inside else None,
         }
 
 
-def quantile(values: list[float], share: float) -> float:
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The value below which this share of them lies; None without values."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
-def sessions() -> Iterator[dict[str, Any]]:
-    for path in sorted(TRAJECTORIES.glob("*.json.gz")):
-        yield json.loads(gzip.decompress(path.read_bytes()))
+def percent(estimated: int, actual: int, of: int) -> float:
+    """The error without its sign."""
+    return 100.0 * abs(estimated - actual) / of
 
 
-def messages_of(session: dict[str, Any]) -> list[Message]:
-    return [parse_message(json.dumps(message).encode()) for message in session["messages"]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call on the proxy's scale; the same for every provider."""
+
+    call: Call
+    received: Received
+    weighed: Weighed
 
 
-class Provider:
-    """A provider that counts by `count`, adding its own envelope and a preamble."""
-
-    def __init__(self, count: Callable[[str], int], *, envelope: int = 0, preamble: int = 0) -> None:
-        self.scale = Scale(encoding="theirs", count=count, dialect="openai_chat", model="theirs", memo=Memo())
-        self.envelope = envelope
-        self.preamble = preamble
-
-    def turns(self, session: dict[str, Any]) -> Iterator[Turn]:
-        messages = messages_of(session)
-        total = self.preamble + 3 + self.scale.count(tools_text(session))
-        for index, message in enumerate(messages):
-            weight = self.scale.weigh(message)
-            if message.role == "assistant":
-                calls = sum(isinstance(part, ToolCall) for part in message.parts)
-                output = weight.total - 4 - 3 * calls
-                yield Turn(seen=tuple(messages[:index]), answer=message, input_tokens=total, output_tokens=output)
-            total += weight.total + self.envelope
+def asked(talk: Talk, scale: Scale) -> list[Asked]:
+    """All calls of a talk."""
+    requests = ((call, talk.received(call)) for call in talk.calls)
+    return [Asked(call=call, received=one, weighed=weigh(one, scale)) for call, one in requests]
 
 
-def recorded(session: dict[str, Any]) -> Iterator[Turn]:
-    messages = messages_of(session)
-    for usage in session["recorded_usage"]:
-        index = usage["message_index"]
-        if usage["input"] and messages[index].role == "assistant":
-            yield Turn(
-                seen=tuple(messages[:index]),
-                answer=messages[index],
-                input_tokens=usage["input"],
-                output_tokens=usage["output"] or 0,
-            )
-
-
-def tools_text(session: dict[str, Any]) -> str:
-    tools = session.get("tools")
-    return json.dumps(tools, separators=(",", ":"), ensure_ascii=False) if tools else ""
-
-
-def evaluate(
-    score: Score, state: Learned, scale: Scale, turns: Iterator[Turn], fixed: int, *, learn: bool, grace: int
-) -> Learned:
-    """Predict each turn of one session, score it, and learn from it."""
-    before: Turn | None = None
-    for turn in turns:
-        ready = state.samples >= grace
-        if before is None or turn.seen[: len(before.seen)] != before.seen:
-            growth = Growth(scale.weigh_messages(turn.seen) + fixed + scale.overheads.request, len(turn.seen))
-            predicted = predict_first(state, growth)
-            if ready:
-                score.first.append(percent(predicted.tokens, turn.input_tokens))
-            sample = Sample(growth=growth, actual=turn.input_tokens, anchored=False)
-        else:
-            growth = new_since(before, turn, scale)
-            predicted = predict(state, growth)
-            last = Last(input_tokens=before.input_tokens, output_tokens=before.output_tokens)
-            size = context_size(Present(system=0, tools=0, new=predicted.tokens), last)
-            grown = turn.input_tokens - before.input_tokens
-            actual = grown - before.output_tokens
-            if ready:
-                score.total.append(percent(size.total, turn.input_tokens))
-                score.inside.append(predicted.low <= actual <= predicted.high)
-                if grown > 0:
-                    score.growth.append(percent(size.total - before.input_tokens, grown))
-            sample = Sample(growth=growth, actual=actual, anchored=True, usable=usable(turn, before))
-        if learn:
-            state = update(state, sample)
-        before = turn
-    return state
-
-
-def usable(turn: Turn, before: Turn) -> bool:
-    # A reported input that shrinks though the history grew was edited by the client or the provider.
-    possible = turn.input_tokens >= before.input_tokens
-    return is_usable(complete=True, possible=possible, server_edits=False, media=False, edited=False)
-
-
-def new_since(before: Turn, turn: Turn, scale: Scale) -> Growth:
-    fresh = turn.seen[len(before.seen) + 1 :]
-    calls = sum(isinstance(part, ToolCall) for part in before.answer.parts)
-    envelope = scale.overheads.message + scale.overheads.call * calls
-    results = sum(isinstance(part, ToolResult) for message in fresh for part in message.parts)
-    return Growth(scale.weigh_messages(fresh) + envelope, len(fresh) + 1, results)
-
-
-def percent(estimated: int, actual: int) -> float:
-    return 100.0 * abs(estimated - actual) / actual
-
-
-def denser_on_code(text: str) -> int:
-    """o200k, and 30 % more where a tenth of the characters are signs."""
-    tokens = counter("o200k_base")(text)
-    return round(tokens * 1.3) if len(CODE.findall(text)) * 10 > len(text) else tokens
-
-
-def providers() -> Iterator[tuple[str, Provider, bool]]:
-    """Name, provider, and whether we know its tokenizer."""
-    o200k, cl100k = counter("o200k_base"), counter("cl100k_base")
-    yield "o200k, as we count", Provider(o200k), True
-    yield "o200k, 7 more a message", Provider(o200k, envelope=7), True
-    yield "o200k, preamble of 900", Provider(o200k, preamble=900), True
-    yield "cl100k", Provider(cl100k), False
-    yield "30 % denser everywhere", Provider(lambda text: round(1.3 * o200k(text))), False
-    yield "30 % denser on code", Provider(denser_on_code), False
-    yield "all: denser, 7 more, 900", Provider(denser_on_code, envelope=7, preamble=900), False
-
-
-def run(*, learn: bool, every: int = 1) -> list[dict[str, Any]]:
-    """One row for each provider; `every`: take each so manieth session only."""
-    all_sessions = list(sessions())[::every]
-    scale = Scale(
-        encoding="o200k_base", count=counter("o200k_base"), dialect="openai_chat", model="ours", memo=Memo(10**6)
-    )
-    rows = []
-    for name, provider, known in providers():
-        score, state = Score(name), NOTHING_LEARNED
-        for session in all_sessions:
-            fixed = scale.count(tools_text(session))
-            state = evaluate(score, state, scale, provider.turns(session), fixed, learn=learn, grace=0 if known else 10)
-        rows.append(score.row())
-    score, states = Score("recorded, real providers"), dict[str, Learned]()
-    for session in all_sessions:
-        model = session["model"]
-        states[model] = evaluate(
-            score,
-            states.get(model, NOTHING_LEARNED),
-            scale,
-            recorded(session),
-            scale.count(tools_text(session)),
-            learn=learn,
-            grace=0,
+def evaluate(score: Score, talk: Talk, requests: list[Asked], bills: Sequence[Bill | None], scale: Scale) -> None:
+    """Predict each call of one talk, score it, and learn from it."""
+    memory, state = NO_MEMORY, score.state
+    strange = score.kind == "unknown"
+    for one, bill in zip(requests, bills, strict=True):
+        if bill is None:
+            continue
+        known, (actual, output) = state[talk.model], bill
+        tokens = standing_tokens(one.weighed, EMPTY_PLAN)
+        inputs = formula_inputs(one.received, memory, one.weighed, EMPTY_PLAN, tokens, scale, known)
+        size = context_size(inputs.present, inputs.last)
+        grown = actual - size.total + size.new
+        if memory.measured is None:
+            if score.talks >= GRACE_TALKS or not strange:
+                score.first.append(percent(size.total, actual, actual))
+        elif known.samples >= GRACE_CALLS or not strange:
+            _score(score, known, inputs.growth, error=size.total - actual, actual=actual, grown=grown)
+            increase = actual - memory.measured.usage.input_tokens
+            if increase > 0:
+                score.growth.append(percent(size.total, actual, increase))
+        usage = Usage(input_tokens=actual, output_tokens=output)
+        anchored = memory.measured is not None
+        state[talk.model] = update(
+            known,
+            Sample(
+                growth=inputs.growth,
+                actual=grown if anchored else actual,
+                anchored=anchored,
+                usable=is_usable(
+                    complete=True,
+                    possible=is_possible(usage, window=None, sent_estimate=size.total),
+                    server_edits=False,
+                    media=inputs.has_media,
+                    edited=inputs.edited,
+                ),
+            ),
         )
-    rows.append(score.row())
+        memory = remembered(one, usage, talk.model)
+    score.talks += 1
+
+
+def _score(score: Score, known: Learned, growth: Growth, *, error: int, actual: int, grown: int) -> None:
+    score.total.append(percent(error, 0, actual))
+    predicted = predict(known, growth)
+    score.inside.append(predicted.low <= grown <= predicted.high)
+
+
+def remembered(one: Asked, usage: Usage, model: str) -> Memory:
+    """What the ledger knows when the talk goes on."""
+    anchor = Anchor(
+        key=one.received.keys[-1] if one.received.keys else b"",
+        session="",
+        turn=1,
+        at=0.0,
+        upstream="",
+        model=model,
+        usage=usage,
+        system_tokens=one.weighed.system,
+        tools_tokens=one.weighed.tools,
+        replies=(Reply(fingerprint=one.call.fingerprint),),
+    )
+    return Memory(line=anchor, line_at=one.call.start - 1, measured=anchor, measured_at=one.call.start - 1)
+
+
+def run(*, forms: Iterable[str] = tuple(SPEAKERS), pattern: str = "*", every: int = 1) -> list[dict[str, Any]]:
+    """One row for each provider and format; `every`: take each so manieth session only."""
+    rows = []
+    count = remembering(counter("o200k_base"))
+    for form in forms:
+        memo, theirs = Memo(10**6), Memo(10**6)
+        synthetic = [
+            (one, Score(provider=one.name, kind="known" if one.known else "unknown", form=form)) for one in providers()
+        ]
+        real = Score(provider="recorded, real providers", kind="recorded", form=form)
+        for talk in talks(form, pattern, every):
+            scale = Scale(
+                encoding="o200k_base", count=count, dialect=talk.conversation.dialect, model=talk.model, memo=memo
+            )
+            requests = asked(talk, scale)
+            for provider, score in synthetic:
+                evaluate(score, talk, requests, provider.bills(talk, theirs), scale)
+            if talk.usage:
+                evaluate(real, talk, requests, recorded_bills(talk), scale)
+        rows += [score.row() for score in (*(score for _, score in synthetic), *([real] if form == "chat" else ()))]
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--no-learning", action="store_true")
-    arguments = parser.parse_args()
-    rows = run(learn=not arguments.no_learning)
-    if arguments.json:
-        print(json.dumps(rows, indent=1))
-        return
-    names = (
-        "turns",
-        "total_median",
-        "total_p95",
-        "total_max",
-        "growth_median",
-        "growth_p95",
-        "first_median",
-        "inside_range",
-    )
-    print(f"{'provider':28}" + "".join(f"{name:>14}" for name in names))
-    for row in rows:
-        print(f"{row['provider']:28}" + "".join(f"{row[name]:>14.3f}" for name in names))
+def main() -> int:
+    """Print the figures and the verdicts; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="the figures for machines")
+    parser.add_argument("--sessions", default="*", metavar="PATTERN", help="only those whose names match")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each so manieth session only")
+    parser.add_argument("--formats", nargs="+", default=list(SPEAKERS), choices=list(SPEAKERS))
+    parser.add_argument("--no-counting", action="store_true", help="leave out the speed of counting")
+    options = parser.parse_args()
+    rows = run(forms=options.formats, pattern=options.sessions, every=options.every)
+    if not any(row["calls"] or row["first_calls"] for row in rows):
+        print(f"nothing measured: no recorded session matches {options.sessions!r}", file=sys.stderr)
+        return 2
+    if not options.no_counting:
+        rows += map(counted_row, counted())
+    found = verdicts(rows)
+    if options.json:
+        print(json.dumps({"rows": rows, "targets": [one.as_json() for one in found]}, indent=1))
+    else:
+        print(*shown(rows, found), sep="\n")
+    return exit_code(found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

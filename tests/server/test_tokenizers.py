@@ -1,5 +1,4 @@
 import asyncio
-import base64
 import gzip
 import json
 import random
@@ -17,6 +16,7 @@ from proxy.conversation.model import NO_TOOLS, Conversation, Message, Text, Tool
 from proxy.server import tokenizers
 from proxy.server.tokenizers import PIECE_CHARS, Counter, counter, is_known_tokenizer, pieces, tokenizer_for, warm
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb
+from tests.bench.worst_texts import WORST
 
 TRAJECTORIES = Path(__file__).parents[1] / "data" / "trajectories"
 ENCODINGS = ["o200k_base", "cl100k_base"]
@@ -228,23 +228,6 @@ def test_cuts_at_line_ends_and_between_words_are_exact(name, references):
 
     for whole in (text, prose):
         assert sum(map(references[name], pieces(whole, 500))) == references[name](whole)
-
-
-def letters(chance, alphabet):
-    return "".join(chance.choices(alphabet, k=5_000_000 // len(alphabet[0].encode())))
-
-
-WORST = {
-    "one letter": lambda chance: "a" * 1_000_000,
-    "one sign": lambda chance: "^" * 1_000_000,
-    "random letters": lambda chance: letters(chance, "abcdefghijklmnopqrstuvwxyz"),
-    "chinese": lambda chance: letters(chance, [chr(code) for code in range(0x4E00, 0x9FA5)]),
-    "emoji": lambda chance: "😀👍🏽" * 400_000,
-    "base64": lambda chance: base64.b64encode(chance.randbytes(3_750_000)).decode(),
-    "spaces": lambda chance: " " * 5_000_000,
-    "line ends": lambda chance: "\n" * 5_000_000,
-}
-"""About five megabytes each; the first two are as long as a known report of a tokenizer that never came back."""
 
 
 # A tracer of lines (coverage) is on the code's back too: then only the order of magnitude can be told.

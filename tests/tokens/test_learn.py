@@ -1,6 +1,3 @@
-import importlib.util
-import sys
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -250,48 +247,3 @@ def test_whatever_comes_the_state_stays_bounded(found):
     assert 0.5 <= state.factor <= 2.0
     assert 0 <= predicted.low <= predicted.high
     assert predict_first(state, PROBE).tokens >= 0
-
-
-# On recorded sessions
-
-
-@pytest.fixture(scope="module")
-def figures():
-    path = Path(__file__).parents[1] / "bench" / "estimates.py"
-    spec = importlib.util.spec_from_file_location("estimates_bench", path)
-    bench = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = bench
-    spec.loader.exec_module(bench)
-    return {row["provider"]: row for row in bench.run(learn=True, every=3)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("provider", ["o200k, as we count", "o200k, 7 more a message", "o200k, preamble of 900"])
-def test_with_a_known_tokenizer_the_prediction_is_within_targets(figures, provider):
-    row = figures[provider]
-
-    assert row["turns"] > 500
-    assert row["total_median"] <= 0.05
-    assert row["total_p95"] <= 0.5
-    assert row["growth_median"] <= 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "provider", ["cl100k", "30 % denser everywhere", "30 % denser on code", "all: denser, 7 more, 900"]
-)
-def test_with_an_unknown_tokenizer_ten_calls_are_enough(figures, provider):
-    row = figures[provider]
-
-    assert row["turns"] > 500
-    assert row["total_median"] <= 0.3
-    assert row["total_p95"] <= 1.5
-    assert row["growth_median"] <= 4.0
-
-
-@pytest.mark.slow
-def test_against_what_real_providers_reported_the_median_is_a_fiftieth_of_a_percent(figures):
-    row = figures["recorded, real providers"]
-
-    assert row["turns"] > 200
-    assert row["total_median"] <= 0.02
