@@ -3,13 +3,15 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY proxy proxy
-RUN python -m venv /opt/pruning-proxy && /opt/pruning-proxy/bin/pip install --no-cache-dir '.[otel,encryption]'
+# The environment is all that the image takes over: it gets no pip of its own.
+RUN python -m venv --without-pip /opt/pruning-proxy && \
+    pip --python /opt/pruning-proxy/bin/python install --no-cache-dir '.[otel,encryption]'
 
 FROM python:3.11-slim
 COPY --from=build /opt/pruning-proxy /opt/pruning-proxy
-# The number is the one that config/kubernetes.yaml names.
-RUN useradd --system --uid 999 --create-home --home-dir /var/lib/pruning-proxy proxy
-USER proxy
+# Debian has a user `proxy` already. By its number, config/kubernetes.yaml can see that it is not root.
+RUN useradd --system --uid 999 --create-home --home-dir /var/lib/pruning-proxy pruning-proxy
+USER 999
 WORKDIR /var/lib/pruning-proxy
 VOLUME /var/lib/pruning-proxy
 # Inside a container, loopback is nobody's: listen on every address and publish the port on 127.0.0.1 only.

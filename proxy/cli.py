@@ -3,6 +3,7 @@
 import argparse
 import errno
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -108,10 +109,12 @@ def settings_of(options: argparse.Namespace) -> Loaded:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    settings = settings_of(options).settings
+    # Until the server has its own handler: a signal without one does not even end the first process of a container.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     # Imported here, so that the other commands start without the server's libraries.
     from proxy.server.assembly import serve  # noqa: PLC0415
 
-    settings = settings_of(options).settings
     try:
         return serve(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
     except OSError as error:

@@ -192,6 +192,16 @@ class TestServe:
         assert re.search(rf"Gemini clients +{root} +→ https://generativelanguage\.googleapis\.com\n", said[4])
         assert re.search(rf"by name +{root}/up/NAME +→ openai, anthropic, gemini, ", said[5])
 
+    def test_a_process_that_is_told_to_end_while_it_starts_ends_cleanly(self):
+        program = (
+            "import signal, sys; from proxy.server import assembly; from proxy import cli; "
+            "assembly.serve = lambda *_, **__: signal.raise_signal(signal.SIGTERM) or 1; "
+            "sys.exit(cli.main(['serve', '--store', 'memory://']))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+
+        assert (done.returncode, done.stderr) == (0, b"")
+
     def test_a_taken_port_is_one_line(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -67,7 +67,8 @@ class _Parent:
     slots: Slots
     born: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Process id → index and time of birth."""
-    ending: bool = False
+    ending: int = 0
+    """The signal that was passed on; 0 until then."""
     code: int = 0
 
     def run(self) -> Worker | int:
@@ -76,15 +77,20 @@ class _Parent:
         for number in _SIGNALS:
             signal.signal(number, lambda number, _frame: self.end(number))
         for index in range(len(self.listening)):
-            if self.fork(index):
+            if not self.ending and self.fork(index):
                 return self.born_as(index, lifeline, held)
         while self.born:
             pid, status = os.wait()
-            index, since = self.born.pop(pid)
-            if self.ending:
-                self.code = self.code or abs(os.waitstatus_to_exitcode(status))
+            if pid not in self.born:
+                # The first process of a container inherits whatever else loses its parent there.
                 continue
-            log.error("worker_died", worker=index, exit_code=os.waitstatus_to_exitcode(status))
+            index, since = self.born.pop(pid)
+            code = os.waitstatus_to_exitcode(status)
+            if self.ending:
+                # A worker that was still starting had no handler: it has ended as it was told to.
+                self.code = self.code or (abs(code) if code != -self.ending else 0)
+                continue
+            log.error("worker_died", worker=index, exit_code=code)
             if time.monotonic() - since < _YOUNG_S:
                 self.code = 1
                 self.end(signal.SIGTERM)
@@ -111,7 +117,7 @@ class _Parent:
 
     def end(self, number: int) -> None:
         """Pass a signal on, and let nobody wait at a door that no worker will open."""
-        self.ending = True
+        self.ending = number
         for listener in self.listening:
             listener.close()
         for pid in self.born:

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextlib.contextmanager
-def serving(tmp_path, workers=2, flags=()):
-    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", str(workers)]
+def serving(tmp_path, workers=2, flags=(), program=("-m", "proxy")):
+    command = [sys.executable, *program, "serve", "--port", "0", "--workers", str(workers)]
     command += ["--store", f"sqlite:///{tmp_path}/state.db", *flags]
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
@@ -85,6 +85,16 @@ def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
 
         assert process.wait(20) == 0
         assert not any(alive(pid) for pid in pids)
+
+
+@needs_proc
+def test_a_child_that_is_no_worker_may_end_as_those_do_that_a_container_gives_its_first_process(tmp_path):
+    other = "import subprocess, sys; subprocess.Popen(['true']); from proxy.cli import main; sys.exit(main())"
+    with serving(tmp_path, program=("-c", other)) as (process, port):
+        assert all(healthy(port) for _ in range(10))
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) == 0
 
 
 @needs_proc
