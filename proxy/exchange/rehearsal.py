@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace, Summarise
 from proxy.conversation.fingerprint import prefix_keys, seed_key
-from proxy.conversation.model import Conversation, Message, after_last_assistant
+from proxy.conversation.model import Conversation, Message, Text, after_last_assistant
 from proxy.exchange.early import absorbed, early_record
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
@@ -32,6 +32,7 @@ class Script:
 
     model: str
     tools: tuple[str, ...]
+    system_text: str
     head_tokens: int
     """System text and tool definitions."""
     messages: tuple[Message, ...]
@@ -124,6 +125,9 @@ def script_of(conversation: Conversation, scale: Scale) -> Script:
     return Script(
         model=conversation.model,
         tools=conversation.tools.names,
+        system_text="\n".join(
+            part.text for message in conversation.system for part in message.parts if isinstance(part, Text)
+        ),
         head_tokens=scale.weigh_system(conversation) + scale.weigh_tools(conversation.tools),
         messages=conversation.messages,
         keys=tuple(prefix_keys(seed_key(conversation.dialect, "rehearsal"), conversation.messages)),

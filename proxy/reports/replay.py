@@ -1,8 +1,13 @@
 """What would have been saved on one's own transcripts, as text: the answer of `pruning-proxy replay`."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Any
 
 import msgspec
+
+from proxy.reports.words import percent, tokens
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,41 +28,101 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """The same as it would have been, cache breaks included."""
     breaks: int
     """Calls at which something that was cached had to be written anew."""
+    regrets: int
+    """Calls whose answer quotes an identifier that would have stood nowhere in the request any more."""
 
 
-_HEADER = (
-    f"{'conversation':<32} {'profile':<8} {'calls':>6} {'input tokens':>13} {'fewer':>7} {'cheaper':>8} {'breaks':>7}"
-)
-
-_BAR_CHARS = 50
-
-
-def replay_text(rows: Sequence[Replayed]) -> str:
-    """A line for each conversation and profile, then the sums of each profile, and what each saves as a bar."""
-    lines = [_HEADER, *(_line(row.name, [row]) for row in rows)]
-    profiles = list(dict.fromkeys(row.profile for row in rows))
-    if len(rows) > len(profiles):
-        lines += [_line("all together", [row for row in rows if row.profile == profile]) for profile in profiles]
-    lines += ["", *(_bar(profile, [row for row in rows if row.profile == profile]) for profile in profiles), ""]
-    lines.append("Estimated and simulated: input only, the cache always warm, prices as ratios; negative is dearer.")
-    return "\n".join(lines)
+_HEADER = ("conversation", "profile", "calls", "input tokens", "fewer", "cheaper", "regret", "breaks")
+_LEAST_NAME = 12
+_BAR_LABELS = ("money saved", "regret")
+_MOST_MODELS = 6
+_LEGEND = """\
+fewer    input tokens
+cheaper  what they cost, cache breaks included; negative is dearer
+regret   calls whose answer quotes a path, number or symbol no longer in sight
+breaks   calls at which cached input is written anew
+Estimated and simulated: input only, cache always warm, answers as they were."""
 
 
-def _bar(profile: str, rows: Sequence[Replayed]) -> str:
-    """How much of the money a profile saves in all, as a bar; a loss shows none."""
-    saved = _cheaper(rows)
-    filled = round(_BAR_CHARS * min(1.0, max(0.0, saved)))
-    return f"{profile[:10]:<10} {'█' * filled}{'·' * (_BAR_CHARS - filled)} {saved:>6.1%} saved"
+def replay_rows(rows: Sequence[Replayed]) -> list[dict[str, Any]]:
+    """The rows with the table's shares, each from 0 to 1: `fewer`, `cheaper` (negative is dearer), `regret`."""
+    return [{**msgspec.structs.asdict(row), **_shares([row])} for row in rows]
 
 
-def _cheaper(rows: Sequence[Replayed]) -> float:
-    direct_cost = sum(row.direct_cost for row in rows)
-    return 1 - sum(row.cost for row in rows) / direct_cost if direct_cost else 0.0
+def replay_text(rows: Sequence[Replayed], width: int = 80) -> str:
+    """Lines for each conversation and profile, the sums of each profile, and its saving and regret as bars.
+
+    `width`: columns of the terminal; long names lose their middle.
+    """
+    by_profile = {profile: [row for row in rows if row.profile == profile] for profile in _profiles(rows)}
+    lines = [_HEADER, *(_cells(row.name, [row]) for row in rows)]
+    if len(rows) > len(by_profile):
+        lines += [_cells("all together", chosen) for chosen in by_profile.values()]
+    return "\n".join([*_aligned(lines, width), "", *_bars(by_profile, width), "", _LEGEND, *wrap(_models(rows), width)])
 
 
-def _line(name: str, rows: Sequence[Replayed]) -> str:
-    direct = sum(row.direct_tokens for row in rows)
-    fewer = 1 - sum(row.sent_tokens for row in rows) / direct if direct else 0.0
-    cheaper = _cheaper(rows)
-    calls, breaks = sum(row.calls for row in rows), sum(row.breaks for row in rows)
-    return f"{name[:32]:<32} {rows[0].profile:<8} {calls:>6} {direct:>13,} {fewer:>7.1%} {cheaper:>8.1%} {breaks:>7}"
+def _profiles(rows: Sequence[Replayed]) -> list[str]:
+    return list(dict.fromkeys(row.profile for row in rows))
+
+
+def _shares(rows: Sequence[Replayed]) -> dict[str, float]:
+    return {
+        "fewer": _saved(sum(row.direct_tokens for row in rows), sum(row.sent_tokens for row in rows)),
+        "cheaper": _saved(sum(row.direct_cost for row in rows), sum(row.cost for row in rows)),
+        "regret": sum(row.regrets for row in rows) / (sum(row.calls for row in rows) or 1),
+    }
+
+
+def _saved(before: float, after: float) -> float:
+    return 1 - after / before if before else 0.0
+
+
+def _cells(name: str, rows: Sequence[Replayed]) -> tuple[str, ...]:
+    calls, direct, breaks = (
+        tokens(sum(getattr(row, field) for row in rows)) for field in ("calls", "direct_tokens", "breaks")
+    )
+    fewer, cheaper, regret = (percent(100 * share) for share in _shares(rows).values())
+    return name, rows[0].profile, calls, direct, fewer, cheaper, regret, breaks
+
+
+def _aligned(lines: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
+    """Each column as wide as it must be, the names as wide as they may; a name is said with its first profile only."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    room = max(_LEAST_NAME, width - sum(widths[1:]) - 2 * (len(widths) - 1))
+    widths[0] = min(widths[0], room)
+    first = lines[1][1]
+    for name, profile, *numbers in lines:
+        said = _shortened(name, widths[0]) if profile in (first, _HEADER[1]) else ""
+        right = (f"{number:>{wide}}" for number, wide in zip(numbers, widths[2:], strict=True))
+        yield "  ".join([f"{said:<{widths[0]}}", f"{profile:<{widths[1]}}", *right])
+
+
+def _shortened(name: str, width: int) -> str:
+    """Without its middle where it is too long: both ends of a session file's name tell more than its date does."""
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return f"{name[: width - 1 - tail]}…{name[-tail:]}"
+
+
+def _bars(by_profile: dict[str, list[Replayed]], width: int) -> Iterator[str]:
+    """Of each profile what it saves and what it hides, on one scale from nothing to all; a loss shows no bar."""
+    names = max(map(len, by_profile))
+    labels = max(map(len, _BAR_LABELS))
+    room = width - names - labels - len("  ") * 3 - len("-100.0 %")
+    for profile, rows in by_profile.items():
+        shares = _shares(rows)
+        for label, share in zip(_BAR_LABELS, (shares["cheaper"], shares["regret"]), strict=True):
+            filled = round(room * min(1.0, max(0.0, share)))
+            bar = "█" * filled + "·" * (room - filled)
+            yield f"{profile:<{names}}  {label:<{labels}}  {bar}  {percent(100 * share):>8}"
+
+
+def _models(rows: Sequence[Replayed]) -> str:
+    """Whose prices and windows were taken, and how often."""
+    first = _profiles(rows)[0]
+    counted = Counter(row.model or "no model named" for row in rows if row.profile == first)
+    named = ", ".join(f"{model} ({count})" for model, count in counted.most_common(_MOST_MODELS))
+    others = len(counted) - _MOST_MODELS
+    more = f" and {others} more" if others > 0 else ""
+    return f"Prices and windows: {named}{more}; --model NAME takes those of another."

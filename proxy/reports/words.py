@@ -9,8 +9,8 @@ def tokens(count: int | None) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """26.1 %; n/a for None."""
-    return NOT_KNOWN if share is None else f"{share:.{digits}f} %"
+    """26.1 %; n/a for None. What rounds to nothing keeps no sign."""
+    return NOT_KNOWN if share is None else f"{round(share, digits) + 0.0:.{digits}f} %"
 
 
 def signed(count: int) -> str:

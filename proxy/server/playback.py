@@ -1,36 +1,65 @@
 """`pruning-proxy replay`: reads transcripts from disk and tells what the profiles would have saved on them."""
 
 import argparse
-import sys
+import gzip
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Self
 
 import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proxy.compaction.policy import PRESETS as COMPACT
 from proxy.conversation.model import Conversation
-from proxy.conversation.recall import Recall
-from proxy.dialects import dialect_for
 from proxy.errors import ProxyError
+from proxy.exchange.quoting import regrets
 from proxy.exchange.rehearsal import rehearse, script_of, totals
-from proxy.exchange.transcripts import transcripts
+from proxy.exchange.transcripts import conversations
 from proxy.pricing.prices import habit_for
 from proxy.pruning.policy import PRESETS
 from proxy.pruning.situation import Prices
-from proxy.reports.replay import Replayed, replay_text
+from proxy.reports.replay import Replayed, replay_rows, replay_text
 from proxy.server.tokenizers import counter, tokenizer_for
 from proxy.tokens.context import reserve_tokens
 from proxy.tokens.estimate import Memo, Scale
 from proxy.tokens.windows import limits_for
 
-_SUFFIXES = (".json", ".jsonl")
-_UNKNOWN_WINDOW = 200_000
+_SUFFIXES: Final = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_GZIP: Final = b"\x1f\x8b"
+_UNKNOWN_WINDOW: Final = 200_000
+_NARROW: Final = 80
+_WIDE: Final = 120
+_READS: Final = (
+    "replay reads OpenAI, Anthropic and Gemini request bodies, lists of messages, and the session files of Claude Code"
+    " and Codex"
+)
 _MEMO = Memo(1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file that may hold conversations."""
+
+    path: Path
+    name: str
+    """How its conversations are called: the path inside the folder that was given, without suffixes."""
+    size_bytes: int
+    asked_for: bool
+    """Named on the command line, not found in a folder."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `replay`."""
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="transcripts, or folders of them")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="transcripts (JSON or JSONL, gzip or plain) or folders of them",
+    )
     parser.add_argument("--profile", choices=tuple(PRESETS), help="only this profile (default: each)")
     parser.add_argument(
         "--model", metavar="NAME", default="", help="whose prices and window (default: the transcript's)"
@@ -38,38 +67,95 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per conversation and profile")
 
 
+class _Watch:
+    """How far all files together are, drawn on a terminal's standard error, and what is to be said about single ones."""
+
+    def __init__(self, found: list[File]) -> None:
+        console = Console(stderr=True, highlight=False)
+        self._files, self._turns, self._strangers = 0, 0, 0
+        self._of = len(found)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        # Time left goes by bytes: a session of a day takes longer than a hundred side calls.
+        self._task = self._progress.add_task(self._state(), total=sum(file.size_bytes for file in found))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self, size_bytes: float, *, turns: int) -> None:
+        self._turns += turns
+        self._progress.update(self._task, advance=size_bytes, description=self._state())
+
+    def file_done(self) -> None:
+        self._files += 1
+        self._progress.update(self._task, description=self._state())
+
+    def nothing_in(self, file: File) -> None:
+        """Folders hold many other files: those are only counted."""
+        if file.asked_for:
+            self.say(f"{file.path}: no conversation in it that replay understands")
+        else:
+            self._strangers += 1
+        self._progress.update(self._task, advance=file.size_bytes)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(f"pruning-proxy: {text}", markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Say how many files of folders were none of ours."""
+        if self._strangers:
+            self.say(f"{self._strangers:,} of {self._of:,} files hold no conversation that replay understands")
+
+    def _state(self) -> str:
+        return f"{self._files:,} of {self._of:,} files, {self._turns:,} turns"
+
+
 def run(options: argparse.Namespace) -> int:
     """Replay every conversation under each profile; 0 when at least one was read."""
-    profiles = [options.profile] if options.profile else list(PRESETS)
-    paths = list(_files(options.files))
+    found = list(_files(options.files))
     rows: list[Replayed] = []
-    for number, path in enumerate(paths, start=1):
-        if sys.stderr.isatty():
-            print(f"\r{number} of {len(paths)}: {path.name[:50]:<50}", end="", file=sys.stderr)
-        for name, conversation in conversations(path, options.model):
-            rows += [replayed(name, conversation, profile) for profile in profiles]
-    if sys.stderr.isatty():
-        print("\r" + " " * 72 + "\r", end="", file=sys.stderr)
+    with _Watch(found) as watch:
+        for file in found:
+            rows += _of_file(file, options, watch)
+        watch.close()
     if not rows:
-        raise ProxyError(
-            "no conversation found; replay reads OpenAI, Anthropic and Gemini request bodies, lists of messages, and the "
-            "session files of Claude Code and Codex"
-        )
-    print(msgspec.json.encode(rows).decode() if options.json else replay_text(rows))
+        raise ProxyError(f"no conversation found; {_READS}")
+    if options.json:
+        print(msgspec.json.encode(replay_rows(rows)).decode())
+    else:
+        print(replay_text(rows, min(_WIDE, shutil.get_terminal_size((_NARROW, 0)).columns)))
     return 0
 
 
-def conversations(path: Path, model: str = "") -> Iterator[tuple[str, Conversation]]:
-    """Name and conversation of each transcript in a file; raises OSError. `model` stands in for the transcript's."""
-    found = transcripts(path.read_bytes())
-    for number, transcript in enumerate(found, start=1):
-        dialect = dialect_for(transcript.path)
-        view = dialect.view(transcript.path, {}, transcript.body, Recall()) if dialect is not None else None
-        if view is not None and view.conversation.messages:
-            conversation = view.conversation
-            named = model or transcript.model or conversation.model
-            name = path.stem if len(found) == 1 else f"{path.stem}#{number}"
-            yield name, msgspec.structs.replace(conversation, model=named)
+def _of_file(file: File, options: argparse.Namespace, watch: _Watch) -> list[Replayed]:
+    """What the file's conversations come to; one that cannot be read is said to be so, and gives nothing."""
+    profiles = [options.profile] if options.profile else list(PRESETS)
+    rows: list[Replayed] = []
+    try:
+        spoken = conversations(_text_of(file.path), options.model)
+        for number, conversation in enumerate(spoken, start=1):
+            name = file.name if len(spoken) == 1 else f"{file.name}#{number}"
+            rows += [replayed(name, conversation, profile) for profile in profiles]
+            watch.advance(file.size_bytes / len(spoken), turns=rows[-1].calls)
+        if not spoken:
+            watch.nothing_in(file)
+    except OSError as error:
+        watch.say(f"{file.path}: cannot be read: {error.strerror or error}")
+    except Exception as error:  # noqa: BLE001  one odd file must not keep the others from being read
+        watch.say(f"{file.path}: cannot be replayed ({type(error).__name__})")
+    watch.file_done()
+    return rows
 
 
 def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
@@ -81,15 +167,18 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
     prices = Prices(read=habit.read_ratio, write=habit.write_ratio)
     window = limits.window or _UNKNOWN_WINDOW
     arriving, pruning = PRESETS[profile]
-    steps = rehearse(
-        script_of(conversation, scale),
-        arriving,
-        pruning,
-        prices=prices,
-        window=window,
-        reserve=reserve_tokens(conversation.max_output, limits.max_output, window),
-        count=scale.weigh_text,
-        compacting=COMPACT[profile],
+    script = script_of(conversation, scale)
+    steps = list(
+        rehearse(
+            script,
+            arriving,
+            pruning,
+            prices=prices,
+            window=window,
+            reserve=reserve_tokens(conversation.max_output, limits.max_output, window),
+            count=scale.weigh_text,
+            compacting=COMPACT[profile],
+        )
     )
     summed = totals(steps, prices)
     return Replayed(
@@ -102,13 +191,28 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
         direct_cost=summed.direct_cost,
         cost=summed.cost,
         breaks=summed.breaks,
+        regrets=regrets(script, steps),
     )
 
 
-def _files(given: list[Path]) -> Iterator[Path]:
-    """The files themselves, and what transcripts may be in folders."""
+def _files(given: list[Path]) -> Iterator[File]:
+    """The files themselves, and what transcripts may be in folders and the folders inside them."""
     for path in given:
-        if path.is_dir():
-            yield from sorted(inner for inner in path.rglob("*") if inner.suffix in _SUFFIXES)
-        else:
-            yield path
+        if not path.is_dir():
+            yield _file(path, path.name, asked_for=True)
+            continue
+        for inner in sorted(path.rglob("*")):
+            if inner.name.endswith(_SUFFIXES) and inner.is_file():
+                yield _file(inner, inner.relative_to(path).as_posix(), asked_for=False)
+
+
+def _file(path: Path, name: str, *, asked_for: bool) -> File:
+    suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
+    size_bytes = path.stat().st_size if path.is_file() else 0
+    return File(path=path, name=name.removesuffix(suffix), size_bytes=size_bytes, asked_for=asked_for)
+
+
+def _text_of(path: Path) -> bytes:
+    """The file's bytes, unpacked. Raises OSError, or what else gzip raises where it is cut off or damaged."""
+    raw = path.read_bytes()
+    return gzip.decompress(raw) if raw.startswith(_GZIP) else raw

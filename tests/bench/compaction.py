@@ -34,13 +34,13 @@ from proxy.demo.provider.apis import row_for, rows
 from proxy.demo.provider.asked import Bill, Request, chain
 from proxy.demo.serving import serving
 from proxy.demo.sessions import Session, load
+from proxy.exchange.quoting import quotable
 from proxy.server.assembly import assembled
 from proxy.server.summarizer import Summarizer
 from proxy.server.tokenizers import counter
 from proxy.settings.load import load as load_settings
 from proxy.wire.body import dumps, loads
 from proxy.wire.sse import EventSplitter
-from tests.bench.quoting import quotable
 from tests.bench.speakers import SPEAKERS, Spoken
 
 DATA = Path(__file__).parents[1] / "data" / "trajectories"

@@ -3,8 +3,8 @@
 Every turn of every session goes through the pure functions of `proxy.pruning` and a simulated prompt cache. Columns:
 tokens and money saved (net of cache breaks; money by the price model's read/write ratios), cached share, breaks per
 100 turns, requests over the window, regret (share of turns that quote an identifier which stands nowhere any more; see
-quoting.py), line regret (a whole line), and the worst session. Sessions are shown in two parts, chosen by their names:
-settings may be tuned on the first, the second is held out.
+proxy/exchange/quoting.py), line regret (a whole line), and the worst session. Sessions are shown in two parts, chosen
+by their names: settings may be tuned on the first, the second is held out.
 """
 
 import argparse

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from proxy.conversation.model import Text
 from proxy.conversation.recall import Recall
 from proxy.dialects.openai_chat import OpenAIChat
 from proxy.exchange.rehearsal import Script, script_of
@@ -24,7 +23,6 @@ class Session:
     name: str
     domain: str
     stitched: bool
-    system_text: str
     script: Script
 
     @property
@@ -67,8 +65,5 @@ def _session(recorded: dict, name: str, scale: Scale) -> Session:
         name=recorded.get("id", name),
         domain=recorded.get("domain", ""),
         stitched=bool(recorded.get("stitched")),
-        system_text="\n".join(
-            part.text for message in conversation.system for part in message.parts if isinstance(part, Text)
-        ),
         script=script_of(conversation, scale),
     )

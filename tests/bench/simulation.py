@@ -1,15 +1,16 @@
 """One recorded session under one policy: the product's own rehearsal, with an eye on what the model can still see."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from proxy.compaction.policy import CompactPolicy
-from proxy.conversation.edit import Replace, Summarise, kind_of
+from proxy.conversation.edit import kind_of
+from proxy.exchange.quoting import Sight, answered
 from proxy.exchange.rehearsal import NEVER, rehearse
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
-from tests.bench.quoting import Sight, texts_of
 from tests.bench.sessions import Session
 
 RESERVE = 16_000
@@ -41,6 +42,34 @@ class Outcome:
         return 1 - self.cost / self.cost_direct if self.cost_direct else 0.0
 
 
+@lru_cache(maxsize=20_000)
+def lines(text: str) -> frozenset[str]:
+    """The lines of a text that say something, without indentation."""
+    return frozenset(line for raw in text.split("\n") if len(line := raw.strip()) >= 15 and any(map(str.isalnum, line)))
+
+
+class LineSight(Sight):
+    """With an eye on whole lines too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_lines: set[str] = set()
+        self._lines: Counter[str] = Counter()
+        self._standing: dict[Hashable, frozenset[str]] = {}
+
+    def show(self, place: Hashable, text: str, *, is_new: bool = True) -> None:
+        super().show(place, text, is_new=is_new)
+        self._lines.subtract(self._standing.get(place, ()))
+        self._standing[place] = lines(text)
+        self._lines.update(lines(text))
+        if is_new:
+            self._said_lines |= lines(text)
+
+    def loses_a_line(self, texts: list[str]) -> bool:
+        """Whether these texts quote a whole line, word for word, that stands nowhere any more."""
+        return any(self._lines[line] <= 0 for text in texts for line in lines(text) & self._said_lines)
+
+
 def run(
     session: Session,
     arriving: ArrivePolicy,
@@ -54,11 +83,8 @@ def run(
 ) -> Outcome:
     """What this policy would have sent, paid and hidden."""
     outcome = Outcome(session=session)
-    messages = session.script.messages
-    place = {key: index for index, key in enumerate(session.script.keys)}
-    sight = Sight()
-    sight.show("system", session.system_text)
-    for step in rehearse(
+    sight = LineSight()
+    steps = rehearse(
         session.script,
         arriving,
         pruning,
@@ -68,13 +94,9 @@ def run(
         count=count,
         breakpoints=breakpoints,
         compacting=compacting,
-    ):
-        for index in range(step.start, step.end):
-            for part, text in texts_of(messages[index]):
-                sight.show((index, part), text)
-        for edit in step.edits:
-            _shown(sight, edit, session, place)
-            outcome.edits[kind_of(edit)] += 1
+    )
+    for step, answer in answered(session.script, steps, sight):
+        outcome.edits.update(map(kind_of, step.edits))
         outcome.skipped.update([step.skipped] if step.skipped else [])
         outcome.turns += 1
         outcome.sent += step.sent
@@ -84,22 +106,9 @@ def run(
         outcome.cost_direct += step.direct_cost(prices)
         outcome.breaks += step.broke
         outcome.overflows += step.sent + RESERVE > window
-        answer = [text for message in messages[step.end : step.end + 1] for _, text in texts_of(message)]
         quoted, lost = sight.lost(answer)
         outcome.quoted += quoted
         outcome.lost += lost
         outcome.regrets += lost > 0
         outcome.line_regrets += sight.loses_a_line(answer)
     return outcome
-
-
-def _shown(sight: Sight, edit: Replace | Summarise, session: Session, place: dict[bytes, int]) -> None:
-    """What stands in the messages that an edit changes."""
-    if isinstance(edit, Replace):
-        sight.show((place[edit.at], edit.part), edit.text, is_new=False)
-        return
-    first = place[edit.first]
-    for index in range(first, place[edit.last] + 1):
-        for part, _ in texts_of(session.script.messages[index]):
-            sight.show((index, part), "", is_new=False)
-    sight.show((first, "record"), edit.text, is_new=False)

@@ -4,7 +4,7 @@ import json
 
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.exchange.transcripts import transcripts
+from proxy.exchange.transcripts import conversations, transcripts
 
 CHAT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
 
@@ -45,58 +45,47 @@ def test_a_list_and_lines_of_messages_are_one_conversation():
     assert seen(transcripts(lines(*CHAT))[0]) == ["user", "assistant"]
 
 
-def test_of_many_logged_requests_the_longest_counts():
+def roles(found):
+    return [[message.role for message in conversation.messages] for conversation in found]
+
+
+def test_of_many_logged_requests_of_a_conversation_the_longest_counts():
+    marked = {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]}
     log = lines(
-        {"request": {"body": {"messages": CHAT[:1]}}}, {"request": {"messages": CHAT}}, {"body": {"messages": []}}
+        {"request": {"body": {"messages": CHAT[:1]}}},
+        {"request": {"messages": [*CHAT, {"role": "user", "content": "go on"}]}},
+        {"body": {"messages": []}},
+        {"messages": [marked, CHAT[1]]},
     )
 
-    (found,) = transcripts(log)
-
-    assert seen(found) == ["user", "assistant"]
+    assert roles(conversations(log)) == [["user", "assistant", "user"]]
 
 
-def test_blocks_of_one_claude_code_answer_are_joined_and_side_chains_left_out():
-    def said(kind, content, **more):
-        return {"type": kind, "message": {"role": kind, "content": content, **more.pop("message", {})}, **more}
+def test_each_line_of_a_data_set_is_a_conversation_of_its_own():
+    def line(question):
+        return {"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": question}, CHAT[1]]}
 
-    session = lines(
-        {"type": "summary", "summary": "x"},
-        said("user", "do it"),
-        said("assistant", [{"type": "text", "text": "reading"}], message={"id": "m1", "model": "claude-x"}),
-        said("user", "side", isSidechain=True),
-        said("assistant", [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}], message={"id": "m1"}),
-        said("user", [{"type": "tool_result", "tool_use_id": "t", "content": "text"}]),
-        {"type": "system", "subtype": "compact_boundary"},
-        said("user", "this goes on", isCompactSummary=False),
-    )
-
-    first, second = transcripts(session)
-
-    assert (first.model, first.path) == ("claude-x", "/v1/messages")
-    assert seen(first) == ["user", "assistant", "tool"]
-    assert seen(second) == ["user"]
+    assert len(conversations(lines(line("one"), line("two"), line("three")))) == 3
+    assert len(conversations(json.dumps([line("one"), line("two")]).encode())) == 2
 
 
-def test_codex_sessions_are_read_old_and_new():
-    items = [
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
-        {"type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "c", "output": "text"},
+def test_forks_of_a_conversation_are_told_apart():
+    other = {"messages": [CHAT[0], {"role": "assistant", "content": "another answer"}]}
+
+    assert len(conversations(lines({"messages": CHAT}, other))) == 2
+
+
+def test_a_model_that_is_named_stands_in_for_the_transcripts():
+    body = json.dumps({"model": "own", "messages": CHAT}).encode()
+
+    assert [found.model for found in conversations(body)] == ["own"]
+    assert [found.model for found in conversations(body, "other")] == ["other"]
+
+
+def test_lines_that_are_no_json_are_passed_over():
+    assert roles(conversations(b"started\n" + lines({"messages": CHAT}) + b'\n{"messages": [')) == [
+        ["user", "assistant"]
     ]
-    new = lines(
-        {"type": "session_meta", "payload": {"id": "x"}},
-        {"type": "turn_context", "payload": {"model": "gpt-x"}},
-        *({"type": "response_item", "payload": item} for item in items),
-        {"type": "compacted", "payload": {"message": "short"}},
-        {"type": "response_item", "payload": items[0]},
-    )
-
-    first, second = transcripts(new)
-    (old,) = transcripts(lines({"id": "x", "instructions": None}, *items))
-
-    assert (first.model, first.path) == ("gpt-x", "/v1/responses")
-    assert seen(first) == seen(old) == ["user", "assistant", "tool"]
-    assert seen(second) == ["user"]
 
 
 def test_what_is_no_transcript_gives_nothing():

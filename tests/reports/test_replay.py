@@ -1,10 +1,12 @@
-from proxy.reports.replay import Replayed, replay_text
+import pytest
+
+from proxy.reports.replay import Replayed, replay_rows, replay_text
 
 
 def a_row(**more):
     known = {
         "name": "session.jsonl", "model": "m", "profile": "gentle", "calls": 10, "direct_tokens": 1000,
-        "sent_tokens": 600, "direct_cost": 400.0, "cost": 300.0, "breaks": 2,
+        "sent_tokens": 600, "direct_cost": 400.0, "cost": 300.0, "breaks": 2, "regrets": 1,
     }  # fmt: skip
     return Replayed(**{**known, **more})
 
@@ -12,28 +14,70 @@ def a_row(**more):
 def test_each_conversation_says_how_much_fewer_and_cheaper():
     line = replay_text([a_row()]).splitlines()[1]
 
-    assert line.split() == ["session.jsonl", "gentle", "10", "1,000", "40.0%", "25.0%", "2"]
+    assert line.split() == ["session.jsonl", "gentle", "10", "1,000", "40.0", "%", "25.0", "%", "10.0", "%", "2"]
 
 
 def test_sums_are_of_tokens_and_not_of_shares():
     rows = [a_row(), a_row(name="other", direct_tokens=9000, sent_tokens=9000, direct_cost=3600.0, cost=3600.0)]
     total = replay_text(rows).splitlines()[3]
 
-    assert total.split() == ["all", "together", "gentle", "20", "10,000", "4.0%", "2.5%", "4"]
+    assert total.split()[:5] == ["all", "together", "gentle", "20", "10,000"]
+    assert total.split()[5::2] == ["4.0", "2.5", "10.0", "4"]
 
 
 def test_a_loss_is_shown_as_one():
-    assert "-10.0%" in replay_text([a_row(cost=440.0)])
+    assert "-10.0 %" in replay_text([a_row(cost=440.0)])
 
 
 def test_an_empty_conversation_saves_nothing():
-    assert "0.0%" in replay_text([a_row(calls=0, direct_tokens=0, sent_tokens=0, direct_cost=0.0, cost=0.0)])
+    nothing = a_row(calls=0, direct_tokens=0, sent_tokens=0, direct_cost=0.0, cost=0.0, breaks=0, regrets=0)
+    line = replay_text([nothing]).splitlines()[1]
+
+    assert line.split() == ["session.jsonl", "gentle", "0", "0", "0.0", "%", "0.0", "%", "0.0", "%", "0"]
+
+
+def test_a_loss_that_rounds_to_nothing_has_no_sign():
+    assert "-0.0" not in replay_text([a_row(cost=400.0001)])
 
 
 def test_what_each_profile_saves_is_drawn_within_eighty_columns():
     rows = [a_row(), a_row(profile="bold", cost=200.0), a_row(profile="dear", cost=480.0)]
-    bars = [line for line in replay_text(rows).splitlines() if line.endswith("saved")]
+    bars = [line for line in replay_text(rows).splitlines() if "·" in line]
+    room = bars[0].count("█") + bars[0].count("·")
 
-    assert [line.split()[0] for line in bars] == ["gentle", "bold", "dear"]
-    assert [line.count("█") for line in bars] == [12, 25, 0]
-    assert all(len(line) <= 80 for line in bars)
+    assert [line.split()[:2] for line in bars[::2]] == [["gentle", "money"], ["bold", "money"], ["dear", "money"]]
+    assert [line.count("█") for line in bars[::2]] == [round(0.25 * room), round(0.5 * room), 0]
+    assert [line.split()[1] for line in bars[1::2]] == ["regret"] * 3
+    assert [line.count("█") for line in bars[1::2]] == [round(0.1 * room)] * 3
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_all_lines_fit_the_terminal_and_the_columns_stand_below_each_other(width):
+    rows = [
+        a_row(
+            name=f"projects/{'deep/' * 20}{number}f3a1", profile=profile, direct_tokens=10**number, model=f"m-{number}"
+        )
+        for number in range(3, 11)
+        for profile in ("gentle", "bold")
+    ]
+    lines = replay_text(rows, width).splitlines()
+    table = lines[: lines.index("")]
+
+    assert all(len(line) <= width for line in lines)
+    assert {len(line) for line in table} == {len(table[0])}
+    assert [line.split()[0][-6:] for line in table[1:-2:2]] == [f"/{number}f3a1"[-6:] for number in range(3, 11)]
+    assert [line[0] for line in table[1:]] == ["p", " "] * 8 + ["a", " "]
+
+
+def test_the_models_whose_prices_were_taken_are_named_the_most_frequent_first():
+    models = ["m1", "m2", "m2", "m3", "m4", "m5", "m6", "m7", ""]
+    text = replay_text([a_row(model=model, profile=profile) for model in models for profile in ("gentle", "bold")], 200)
+
+    assert "Prices and windows: m2 (2), m1 (1), m3 (1), m4 (1), m5 (1), m6 (1) and 2 more;" in text
+
+
+def test_the_objects_carry_the_shares_of_the_table():
+    (row,) = replay_rows([a_row()])
+
+    assert (row["name"], row["regrets"]) == ("session.jsonl", 1)
+    assert [row[share] for share in ("fewer", "cheaper", "regret")] == pytest.approx([0.4, 0.25, 0.1])

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from proxy.errors import ProxyError
-from proxy.server.playback import add_flags, conversations, replayed, run
+from proxy.exchange.transcripts import conversations
+from proxy.server import playback
+from proxy.server.playback import add_flags, replayed, run
 
 SESSIONS = Path(__file__).parents[1] / "data" / "trajectories"
 
@@ -41,11 +43,73 @@ def test_json_tells_calls_tokens_and_money(transcript, capsys):
     assert (row["profile"], row["model"], row["calls"]) == ("gentle", "claude-sonnet-4-5", 11)
     assert 0 < row["sent_tokens"] < row["direct_tokens"]
     assert row["cost"] <= row["direct_cost"] * 1.01
+    assert row["cheaper"] == pytest.approx(1 - row["cost"] / row["direct_cost"])
+    assert row["regret"] == pytest.approx(row["regrets"] / 11)
 
 
-def test_a_folder_is_searched(transcript, tmp_path, capsys):
-    assert run(options(tmp_path, "--json")) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 2
+def test_folders_are_searched_to_the_bottom_for_plain_and_packed_files(transcript, tmp_path, capsys):
+    deep = tmp_path / "projects" / "valve"
+    deep.mkdir(parents=True)
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    (deep / "b.jsonl.gz").write_bytes(gzip.compress(body.encode()))
+    (deep / "a.json.gz").write_bytes(gzip.compress(body.encode()))
+    (deep / "c.jsonl").write_text(f"{body}\n{body.replace('hi', 'ho')}")
+    (deep / "notes.txt").write_text("no transcript")
+    (deep / "package.json").write_text('{"name": "valve"}')
+
+    assert run(options(tmp_path, "--profile", "gentle", "--json")) == 0
+
+    said = capsys.readouterr()
+    names = [row["name"] for row in json.loads(said.out)]
+    assert names == ["ctf", "projects/valve/a", "projects/valve/b", "projects/valve/c#1", "projects/valve/c#2"]
+    assert said.err == "pruning-proxy: 1 of 5 files hold no conversation that replay understands\n"
+
+
+def test_files_that_cannot_be_read_are_named_and_the_others_replayed(transcript, tmp_path, capsys):
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(transcript.read_bytes())[:-20])
+    (tmp_path / "binary.json").write_bytes(bytes(range(256)))
+    (tmp_path / "odd.json").write_text('{"messages": [1, null, {"role": 7, "content": {"a": []}}, "x"]}')
+    given = [tmp_path / name for name in ("missing.json", "cut.json.gz", "binary.json", "odd.json", "ctf.json")]
+
+    assert run(options(*given, "--profile", "gentle", "--json")) == 0
+
+    said = capsys.readouterr()
+    assert "ctf" in [row["name"] for row in json.loads(said.out)]
+    errors = said.err.splitlines()
+    assert errors[0] == f"pruning-proxy: {given[0]}: cannot be read: No such file or directory"
+    assert errors[1] == f"pruning-proxy: {given[1]}: cannot be replayed (EOFError)"
+    assert errors[2] == f"pruning-proxy: {given[2]}: no conversation in it that replay understands"
+
+
+def test_an_error_of_ours_at_one_file_does_not_end_the_others(transcript, tmp_path, monkeypatch, capsys):
+    (tmp_path / "other.json").write_text(transcript.read_text())
+    asked = []
+
+    def trips_once(*given):
+        asked.append(given)
+        if len(asked) == 1:
+            raise KeyError("ours")
+        return replayed(*given)
+
+    monkeypatch.setattr(playback, "replayed", trips_once)
+
+    assert run(options(tmp_path, "--profile", "gentle", "--json")) == 0
+    said = capsys.readouterr()
+    assert [row["name"] for row in json.loads(said.out)] == ["other"]
+    assert said.err == f"pruning-proxy: {transcript}: cannot be replayed (KeyError)\n"
+
+
+def test_on_a_terminal_the_progress_is_that_of_all_files(transcript, tmp_path, monkeypatch, capsys):
+    (tmp_path / "other.json").write_text(transcript.read_text())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    assert run(options(tmp_path, "--profile", "gentle", "--json")) == 0
+
+    said = capsys.readouterr().err
+    assert "2 of 2 files, 22 turns" in said
+    assert "left:" in said
 
 
 def test_a_file_that_holds_no_conversation_is_said_to_hold_none(tmp_path):
@@ -57,6 +121,6 @@ def test_a_file_that_holds_no_conversation_is_said_to_hold_none(tmp_path):
 
 
 def test_a_profile_never_reports_more_calls_than_there_were(transcript):
-    ((name, conversation),) = conversations(transcript)
+    (conversation,) = conversations(transcript.read_bytes())
 
-    assert replayed(name, conversation, "bold").calls == 11
+    assert replayed("ctf", conversation, "bold").calls == 11

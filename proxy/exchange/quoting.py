@@ -8,15 +8,18 @@ Lexical, so a proxy for what matters: but what a model quotes it must have seen.
 
 import re
 from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
 
+from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
+from proxy.exchange.rehearsal import Script, Step
 
 _WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{3,200}")
 _FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
-@lru_cache(maxsize=200_000)
+@lru_cache(maxsize=8_192)
 def quotable(text: str) -> frozenset[str]:
     """The identifier-like strings of a text."""
     return frozenset(word for raw in _WORD.findall(text) if _is_identifier(word := raw.strip(".:-+/\\~@$")))
@@ -45,49 +48,64 @@ def texts_of(message: Message) -> list[tuple[int, str]]:
                 found.append((index, part.text))
             case ToolCall():
                 found.append((index, _unescaped(part.arguments)))
+            case _:
+                # Media and reasoning: no text that another message could quote.
+                pass
     return found
 
 
-@lru_cache(maxsize=50_000)
 def _unescaped(arguments: str) -> str:
     """Call arguments with their JSON escapes of line ends and quotes undone, so that words end where they end."""
     return arguments.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
-
-
-@lru_cache(maxsize=20_000)
-def lines(text: str) -> frozenset[str]:
-    """The lines of a text that say something, without indentation."""
-    return frozenset(line for raw in text.split("\n") if len(line := raw.strip()) >= 15 and any(map(str.isalnum, line)))
 
 
 class Sight:
     """What has been said so far, and what of it is still in sight."""
 
     def __init__(self) -> None:
-        self.said: set[str] = set()
-        self.said_lines: set[str] = set()
+        self._said: set[str] = set()
         self._words: Counter[str] = Counter()
-        self._lines: Counter[str] = Counter()
-        self._texts: dict[object, str] = {}
+        self._texts: dict[Hashable, str] = {}
 
-    def show(self, place: object, text: str, *, is_new: bool = True) -> None:
-        """`text` stands at `place` from now on, instead of what stood there."""
+    def show(self, place: Hashable, text: str, *, is_new: bool = True) -> None:
+        """`text` stands at `place` from now on, instead of what stood there. `is_new`: the client has it too."""
         if before := self._texts.get(place):
             self._words.subtract(quotable(before))
-            self._lines.subtract(lines(before))
         self._texts[place] = text
-        self._words.update(quotable(text))
-        self._lines.update(lines(text))
+        words = quotable(text)
+        self._words.update(words)
         if is_new:
-            self.said |= quotable(text)
-            self.said_lines |= lines(text)
+            self._said |= words
 
-    def lost(self, texts: list[str]) -> tuple[int, int]:
+    def lost(self, texts: Iterable[str]) -> tuple[int, int]:
         """How many identifiers these texts quote from what was said, and how many of them stand nowhere any more."""
-        quoted = {word for text in texts for word in quotable(text)} & self.said
+        quoted = {word for text in texts for word in quotable(text)} & self._said
         missing = [word for word in quoted if self._words[word] <= 0]
         return len(quoted), sum(not any(word in text for text in self._texts.values()) for word in missing)
 
-    def loses_a_line(self, texts: list[str]) -> bool:
-        """Whether these texts quote a whole line, word for word, that stands nowhere any more."""
-        return any(self._lines[line] <= 0 for text in texts for line in lines(text) & self.said_lines)
+
+def answered(script: Script, steps: Iterable[Step], sight: Sight) -> Iterator[tuple[Step, list[str]]]:
+    """Each step with what the model wrote in answer to it; `sight` is kept at what that step's request shows."""
+    place = {key: index for index, key in enumerate(script.keys)}
+    sight.show("system", script.system_text)
+    for step in steps:
+        for index in range(step.start, step.end):
+            for part, text in texts_of(script.messages[index]):
+                sight.show((index, part), text)
+        for edit in step.edits:
+            if isinstance(edit, Replace):
+                sight.show((place[edit.at], edit.part), edit.text, is_new=False)
+                continue
+            first = place[edit.first]
+            for index in range(first, place[edit.last] + 1):
+                for part, _ in texts_of(script.messages[index]):
+                    sight.show((index, part), "", is_new=False)
+            sight.show((first, "record"), edit.text, is_new=False)
+        answer = script.messages[step.end : step.end + 1]
+        yield step, [text for message in answer for _, text in texts_of(message)]
+
+
+def regrets(script: Script, steps: Iterable[Step]) -> int:
+    """Turns whose answer quotes an identifier that the policy had taken out of sight."""
+    sight = Sight()
+    return sum(sight.lost(answer)[1] > 0 for _, answer in answered(script, steps, sight))
