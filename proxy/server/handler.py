@@ -31,11 +31,12 @@ from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
-from proxy.server.send import Answer, is_event_stream, sent
+from proxy.server.send import Answer, sent
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
 from proxy.tokens.estimate import Memo
+from proxy.wire.headers import is_event_stream
 from proxy.wire.sse_filter import EventFilter
 
 HTTP_OK = 200

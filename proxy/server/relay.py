@@ -19,7 +19,7 @@ from proxy.server.refusals import ErrorBody, send_json
 from proxy.server.settling import settle
 from proxy.settings.values import Upstream
 from proxy.wire.encoding import ChunkDecoder, decode_body
-from proxy.wire.headers import Headers, content_length, first, to_client, to_upstream
+from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream
 from proxy.wire.path import Route
 
 _WHOLE_BYTES = 256 * 1024
@@ -174,7 +174,7 @@ class Exchange:
     ) -> End:
         """Relay an answer: head with `extra` headers, then each chunk at once. Returns how it ended.
 
-        `held`: chunks taken from `answer.chunks()` before. `observe` gets a decoded copy of each chunk, cut anywhere;
+        `held`: chunks taken with `answer.read()` before. `observe` gets a decoded copy of each chunk, cut anywhere;
         what it raises is swallowed (`End.observed`). `transform` gets each chunk of an answer without content encoding
         and returns what the client gets (it may keep bytes back), and b"" at a clean end for what it still holds;
         encoded answers pass untouched. `heartbeat`: comment lines while an event stream is silent.
@@ -186,13 +186,12 @@ class Exchange:
         if transform is not None:
             head = [header for header in head if header[0] != b"content-length"]
         head += extra
-        beat = None
-        if heartbeat and encoding is None and _is_event_stream(head):
-            beat = Heartbeat(self._send, self._heartbeat_s)
+        beats = heartbeat and encoding is None and is_event_stream(head)
+        beat = Heartbeat(self._send, self._heartbeat_s) if beats else None
         watch = self._observer(observe, encoding) if observe is not None else None
         await self._start(answer.status, head)
         try:
-            await self._forward(answer, held, transform, watch, beat.forward if beat is not None else self._send)
+            last = await self._forward(answer, held, transform, watch, beat.forward if beat is not None else self._send)
         finally:
             if beat is not None:
                 await beat.stop()
@@ -204,9 +203,13 @@ class Exchange:
                 observed=self._observed,
             )
             return self.end
+        piece = last if transform is None else (transform(last) if last else b"") + transform(b"")
+        await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+        # No sooner: who leaves while the last bytes still wait for room has left before the end.
         self._incoming.answered(whole=True)
+        if watch is not None and last:
+            watch(last)
         self.end = End(outcome="complete", status=self._status, observed=self._observed)
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return self.end
 
     async def refuse(self, error: ProxyError, *, extra: Sequence[tuple[bytes, bytes]] = ()) -> End:
@@ -250,15 +253,17 @@ class Exchange:
         transform: Callable[[bytes], bytes] | None,
         watch: Callable[[bytes], None] | None,
         send: Send,
-    ) -> None:
-        async for chunk in _joined(held, answer) if held else answer.chunks():
+    ) -> bytes:
+        """All chunks but the last, which ends the answer and is returned; b"" where it ended without, or broke off."""
+        chunk = b"".join(held) or await answer.read()
+        while chunk and not answer.complete:
             piece = chunk if transform is None else transform(chunk)
             if piece:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             if watch is not None:
                 watch(chunk)
-        if transform is not None and answer.complete and (rest := transform(b"")):
-            await send({"type": "http.response.body", "body": rest, "more_body": True})
+            chunk = await answer.read()
+        return chunk
 
     def _observer(self, observe: Callable[[bytes], None], encoding: bytes | None) -> Callable[[bytes], None] | None:
         """`observe` behind a decoder, switched off by its first failure: a copy can never break the stream."""
@@ -286,14 +291,3 @@ class Exchange:
 async def relay(exchange: Exchange) -> None:
     """The handler for calls that nobody models: both bodies stream through unread."""
     await exchange.respond(await exchange.send_streaming())
-
-
-async def _joined(held: Sequence[bytes], answer: UpstreamResponse) -> AsyncIterator[bytes]:
-    for chunk in held:
-        yield chunk
-    async for chunk in answer.chunks():
-        yield chunk
-
-
-def _is_event_stream(headers: Headers) -> bool:
-    return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")

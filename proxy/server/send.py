@@ -18,7 +18,7 @@ from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
 from proxy.server.reconcile import learn, reconciled
 from proxy.wire.encoding import ChunkDecoder, Corrupt
-from proxy.wire.headers import Headers, first, listed
+from proxy.wire.headers import first, is_event_stream, listed
 
 log = structlog.get_logger("proxy")
 
@@ -204,7 +204,7 @@ def _may_overflow(call: Call) -> bool:
 async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ...], Refusal | None]:
     """The first chunks of a stream, up to its first content or error, and what an error there means."""
     held: list[bytes] = []
-    async for chunk in answer.chunks():
+    while chunk := await answer.read():
         held.append(chunk)
         reader = call.dialect.reader(stream=True)
         reader.feed(_plain(answer, b"".join(held)))
@@ -250,7 +250,7 @@ async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...
     """An error answer's text, bounded, and the chunks it came in, for passing it on."""
     held = []
     size = 0
-    async for chunk in answer.chunks():
+    while chunk := await answer.read():
         held.append(chunk)
         size += len(chunk)
         if size > _MOST_ERROR_BYTES:
@@ -272,8 +272,3 @@ def _plain(answer: UpstreamResponse, raw: bytes) -> bytes:
     except (ProxyError, Corrupt):
         return raw
     return b"".join(pieces)
-
-
-def is_event_stream(headers: Headers) -> bool:
-    """Whether an answer is a stream of server-sent events."""
-    return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")

@@ -238,7 +238,7 @@ class Summarizer:
         reader = dialect.reader(stream=False, keep_text=True)
         size = 0
         try:
-            async for chunk in answer.chunks():
+            while chunk := await answer.read():
                 size += len(chunk)
                 if size > _MOST_BYTES:
                     break

@@ -109,6 +109,11 @@ def wants_websocket(headers: Headers) -> bool:
     return upgrade is not None and b"websocket" in upgrade.lower()
 
 
+def is_event_stream(headers: Headers) -> bool:
+    """Whether an answer is a stream of server-sent events."""
+    return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")
+
+
 def _names_address(name: bytes) -> bool:
     return (
         name.startswith(b"x-upstream-")

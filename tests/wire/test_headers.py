@@ -1,7 +1,16 @@
 import pytest
 
 from proxy.errors import BadRequest
-from proxy.wire.headers import check_request, content_length, first, listed, to_client, to_upstream, wants_websocket
+from proxy.wire.headers import (
+    check_request,
+    content_length,
+    first,
+    is_event_stream,
+    listed,
+    to_client,
+    to_upstream,
+    wants_websocket,
+)
 
 
 def test_repeated_headers_stay_apart_and_in_order():
@@ -117,6 +126,12 @@ def test_only_websocket_upgrades_count_as_such():
     assert wants_websocket([(b"connection", b"Upgrade"), (b"upgrade", b"WebSocket")])
     assert not wants_websocket([(b"connection", b"Upgrade, HTTP2-Settings"), (b"upgrade", b"h2c")])
     assert not wants_websocket([])
+
+
+def test_an_event_stream_is_told_by_its_content_type():
+    assert is_event_stream([(b"content-type", b"Text/Event-Stream; charset=utf-8")])
+    assert not is_event_stream([(b"content-type", b"application/json")])
+    assert not is_event_stream([])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The relay's second engine, on aiohttp: the fastest well-kept client that keeps streams as they come."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -29,6 +30,7 @@ class AiohttpEngine:
     """See `Engine`."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._session = aiohttp.ClientSession(
             connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -42,7 +44,8 @@ class AiohttpEngine:
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
-        grace = Grace()
+        grace = Grace(self._loop)
+        grace.begin()
         try:
             return await self._attempt(request)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
@@ -52,7 +55,7 @@ class AiohttpEngine:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _mapped(error) from error
         finally:
-            grace.end()
+            grace.close()
         try:
             return await self._attempt(request)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -109,20 +112,21 @@ class _Response:
         self.complete = False
         self.error: UpstreamError | None = None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """See `UpstreamResponse.chunks`."""
-        read = self._response.content.readany
+    async def read(self) -> bytes:
+        """See `UpstreamResponse.read`."""
         try:
-            while chunk := await read():
-                yield chunk
+            chunk = await self._response.content.readany()
         except (aiohttp.ClientError, TimeoutError) as error:
             self.error = _mapped(error)
-            return
+            return b""
+        if chunk:
+            return chunk
         # A body that ends with its connection looks whole to aiohttp also after a reset.
         if self._protocol is not None and isinstance(self._protocol.exception(), aiohttp.ClientOSError):
             self.error = UpstreamBroken("the upstream reset the connection")
-            return
-        self.complete = True
+        else:
+            self.complete = True
+        return b""
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""

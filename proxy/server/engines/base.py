@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from proxy.errors import UpstreamError
+from proxy.server.deadline import Deadline
 from proxy.wire.headers import Headers
 
 HEADER_LIMIT_BYTES = 256 * 1024
@@ -28,25 +29,34 @@ class Grace:
     tell whoever waits.
     """
 
-    __slots__ = ("_looks", "_timer")
+    __slots__ = ("_deadline", "_looks")
 
-    def __init__(self) -> None:
-        self._looks = _LOOKS
-        self._timer = asyncio.get_running_loop().call_later(STALE_WITHIN_S, self._look)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._deadline = Deadline(loop, self._look)
+        self._looks = 0
 
     @property
     def lasts(self) -> bool:
         """Whether it still may have been dead before."""
         return self._looks > 0
 
+    def begin(self) -> None:
+        """A request goes out now. May be called again for the next one."""
+        self._looks = _LOOKS
+        self._deadline.set(STALE_WITHIN_S)
+
     def end(self) -> None:
-        """Nobody will ask any more."""
-        self._timer.cancel()
+        """Nobody will ask any more, until it begins again."""
+        self._deadline.clear()
+
+    def close(self) -> None:
+        """Nobody will ask at all."""
+        self._deadline.close()
 
     def _look(self) -> None:
         self._looks -= 1
         if self.lasts:
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+            self._deadline.set(_LOOK_S)
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +88,11 @@ class UpstreamResponse(Protocol):
     error: UpstreamError | None
     """Why the body ended early, once it has."""
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body's bytes as they arrive, undecoded. Ends quietly when the upstream breaks off: see `complete`."""
+    async def read(self) -> bytes:
+        """What has arrived of the body since the last time, undecoded; waits for something.
+
+        Empty when the body has ended or the upstream broke off: see `complete`, which may be True with the last bytes.
+        """
 
     async def aclose(self) -> None:
         """Let go: the connection goes back to the pool if the body was read to its end, else it is closed at once."""

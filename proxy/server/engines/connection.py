@@ -14,7 +14,8 @@ from typing import cast
 import httptools
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from proxy.server.engines.base import HEADER_LIMIT_BYTES, pieces_of
+from proxy.server.deadline import Deadline
+from proxy.server.engines.base import HEADER_LIMIT_BYTES, Grace, pieces_of
 from proxy.wire.headers import Headers
 
 _BUFFER_BYTES = 256 * 1024
@@ -43,6 +44,8 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = self._new_parser()
+        self.grace = Grace(self._loop)
+        """For a request that goes out on this connection when it was kept."""
         self._busy = False
         self._expects_body = True
         self._until_close = False
@@ -56,9 +59,8 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._silence = Deadline(self._loop, self._fell_silent)
         self._timeout_s = 0.0
-        self._last = 0.0
 
     # The exchange
 
@@ -78,26 +80,22 @@ class Connection(asyncio.Protocol):
                 raise self.error
             await self._wait()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """What has come of the body since the last time, until it ends; `complete` or `error` then tells how."""
-        while True:
-            if self._chunks:
-                chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-                self._chunks.clear()
-                self._buffered = 0
-                if self._reading_paused:
-                    self._resume_reading()
-                yield chunk
-            elif self.complete or self.error is not None:
-                return
-            else:
-                await self._wait()
+    async def read(self) -> bytes:
+        """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
+        while not self._chunks:
+            if self.complete or self.error is not None:
+                return b""
+            await self._wait()
+        chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._buffered = 0
+        if self._reading_paused:
+            self._resume_reading()
+        return chunk
 
     def end(self) -> bool:
         """The exchange is over; True when the connection may serve another, else it is closed at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._silence.clear()
         uploaded = self._writer is None or self._writer.done()
         reusable = self._busy and self.complete and self._keep and uploaded and not self.closed and not self._chunks
         self._busy = False
@@ -111,9 +109,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once, without a goodbye."""
-        self.closed = True
-        if self._writer is not None:
-            self._writer.cancel()
+        self._let_go()
         if self._transport is not None:
             self._transport.abort()
 
@@ -132,7 +128,7 @@ class Connection(asyncio.Protocol):
                 self.abort()
             return
         self.answered = True
-        self._last = self._loop.time()
+        self._silence.set(self._timeout_s)
         if not self._head_done:
             self._head_bytes += len(data)
         try:
@@ -152,15 +148,13 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
-        self.closed = True
+        self._let_go()
         if self._busy and not self.complete and self.error is None:
             if exc is None and self._head_done and self._until_close:
                 self.complete = True
                 self._keep = False
             else:
                 self.error = UpstreamBroken("the upstream ended the connection early")
-        if self._writer is not None:
-            self._writer.cancel()
         self._wake()
 
     def pause_writing(self) -> None:
@@ -241,20 +235,26 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._expects_body = not is_head
         self._timeout_s = timeout_s
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(timeout_s, self._check_silence)
+        self._silence.set(timeout_s)
 
-    def _check_silence(self) -> None:
-        """One timer per exchange, set again rather than moved with every chunk."""
+    def _fell_silent(self) -> None:
         uploading = self._writer is not None and not self._writer.done()
         if uploading or self._reading_paused:
             # It is not the upstream that is silent.
-            self._last = self._loop.time()
-        left_s = self._last + self._timeout_s - self._loop.time()
-        if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._check_silence)
+            self._not_silent()
         elif not self.complete:
             self._fail(UpstreamTimeout("the upstream sent nothing within timeout_s"))
+
+    def _not_silent(self) -> None:
+        if not self.closed:
+            self._silence.set(self._timeout_s)
+
+    def _let_go(self) -> None:
+        self.closed = True
+        self._silence.close()
+        self.grace.close()
+        if self._writer is not None:
+            self._writer.cancel()
 
     def _fail(self, error: UpstreamError) -> None:
         if self.error is None:
@@ -286,12 +286,12 @@ class Connection(asyncio.Protocol):
                     await self._writable
             if chunked:
                 self._write(b"0\r\n\r\n")
-            self._last = self._loop.time()
+            self._not_silent()
         except Exception:  # noqa: BLE001  whatever the body's source raised is known to its owner
             self._fail(UpstreamBroken("the request's body broke off"))
 
     def _resume_reading(self) -> None:
         self._reading_paused = False
-        self._last = self._loop.time()
+        self._not_silent()
         if self._transport is not None and not self.closed:
             self._transport.resume_reading()

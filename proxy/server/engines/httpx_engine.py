@@ -1,5 +1,6 @@
 """The relay's other engine, on httpx: slower, for those who need its transports."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from functools import lru_cache
@@ -18,11 +19,13 @@ class HttpxEngine:
     """See `Engine`. Uses httpx's transports without its client, which adds headers and follows opinions."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._transports: dict[str | None, httpx.AsyncHTTPTransport] = {}
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
-        grace = Grace()
+        grace = Grace(self._loop)
+        grace.begin()
         connected: list[str] = []
         try:
             return await self._attempt(request, connected)
@@ -32,7 +35,7 @@ class HttpxEngine:
             if not (dead and stale) or not isinstance(request.body, bytes | None):
                 raise _mapped(error) from error
         finally:
-            grace.end()
+            grace.close()
         try:
             return await self._attempt(request, connected)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
@@ -117,16 +120,17 @@ class _Response:
         self.complete = False
         self.error: UpstreamError | None = None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """See `UpstreamResponse.chunks`."""
+    async def read(self) -> bytes:
+        """See `UpstreamResponse.read`."""
         try:
             async for chunk in self._raw:
                 if chunk:
-                    yield chunk
+                    return chunk
         except (httpx.HTTPError, OSError) as error:
             self.error = _mapped(error)
-            return
+            return b""
         self.complete = True
+        return b""
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""

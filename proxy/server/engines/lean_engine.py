@@ -7,7 +7,6 @@ price is that there is no HTTP/2 here, which no provider asks for.
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, Grace, UpstreamRequest
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest
 from proxy.server.engines.connection import Connection
 from proxy.wire.headers import Headers, first
 
@@ -39,6 +38,8 @@ class LeanEngine:
     """See `Engine`."""
 
     def __init__(self) -> None:
+        # Kept, since asking for the running loop is a system call.
+        self._loop = asyncio.get_running_loop()
         self._idle: dict[tuple[str, int, str | None, bool], list[Connection]] = {}
         self._open: set[Connection] = set()
 
@@ -50,14 +51,14 @@ class LeanEngine:
         # What cannot be sent twice does not go where it may be lost.
         connection = self._kept(key) if isinstance(request.body, bytes | None) else None
         if connection is not None:
-            grace = Grace()
+            connection.grace.begin()
             try:
                 return await self._exchange(key, connection, head, request, chunked=chunked)
             except UpstreamBroken:
-                if connection.answered or not grace.lasts:
+                if connection.answered or not connection.grace.lasts:
                     raise
             finally:
-                grace.end()
+                connection.grace.end()
         connection = await self._connect(base, request)
         return await self._exchange(key, connection, head, request, chunked=chunked)
 
@@ -91,7 +92,7 @@ class LeanEngine:
     def _kept(self, key: tuple[str, int, str | None, bool]) -> Connection | None:
         """The kept connection that was used last, so that the others can grow old."""
         idle = self._idle.get(key)
-        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_S
+        oldest = self._loop.time() - KEEP_ALIVE_S
         while idle:
             connection = idle.pop()
             if not connection.closed and connection.idle_since > oldest:
@@ -101,7 +102,7 @@ class LeanEngine:
         return None
 
     async def _connect(self, base: _Base, request: UpstreamRequest) -> Connection:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         try:
             async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
                 addresses = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
@@ -144,19 +145,25 @@ class _Response:
         self.complete = False
         self.error: UpstreamError | None = None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """See `UpstreamResponse.chunks`."""
+    async def read(self) -> bytes:
+        """See `UpstreamResponse.read`."""
         connection = self._connection
         if connection is None:
-            return
-        async for chunk in connection.chunks():
-            yield chunk
-        self.complete = connection.complete
-        self.error = connection.error if not connection.complete else None
-        await self.aclose()
+            return b""
+        chunk = await connection.read()
+        if connection.complete:
+            self.complete = True
+            self._give_back()
+        elif not chunk:
+            self.error = connection.error
+            self._give_back()
+        return chunk
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""
+        self._give_back()
+
+    def _give_back(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._engine.give_back(self._key, connection)

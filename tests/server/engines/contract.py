@@ -32,7 +32,9 @@ def a_request(url, **changes):
 
 
 async def body_of(answer):
-    pieces = [chunk async for chunk in answer.chunks()]
+    pieces = []
+    while chunk := await answer.read():
+        pieces.append(chunk)
     await answer.aclose()
     return b"".join(pieces)
 
@@ -116,7 +118,7 @@ class EngineContract:
         async with serving(app) as url, self.engine() as engine:
             answer = await engine.send(a_request(url, body=block * 64, timeout_s=30.0))
             back = hashlib.sha256()
-            async for chunk in answer.chunks():
+            while chunk := await answer.read():
                 back.update(chunk)
             await answer.aclose()
 
@@ -137,7 +139,9 @@ class EngineContract:
         async with raw_server(talk) as server, self.engine() as engine:
             answer = await engine.send(a_request(server.url))
             started = time.monotonic()
-            arrivals = [(chunk, time.monotonic() - started) async for chunk in answer.chunks()]
+            arrivals = []
+            while chunk := await answer.read():
+                arrivals.append((chunk, time.monotonic() - started))
             await answer.aclose()
 
         assert [chunk for chunk, _ in arrivals] == [b"data: 0\n", b"data: 1\n", b"data: 2\n"]
@@ -223,7 +227,7 @@ class EngineContract:
 
         async with raw_server(talk) as server, self.engine() as engine:
             answer = await engine.send(a_request(server.url))
-            first = await anext(answer.chunks())
+            first = await answer.read()
 
             assert (first, await body_of(answer)) == (b"a", b"b")
             assert answer.complete
@@ -327,7 +331,7 @@ class EngineContract:
 
         async with raw_server(talk) as server, self.engine() as engine:
             answer = await engine.send(a_request(server.url))
-            assert await anext(answer.chunks()) == b"hi"
+            assert await answer.read() == b"hi"
             await answer.aclose()
             await asyncio.wait_for(server.closed.wait(), 30)
 

@@ -9,7 +9,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_grace_lasts_for_its_time_and_ends():
-    grace = Grace()
+    grace = Grace(asyncio.get_running_loop())
+    grace.begin()
     began = time.monotonic()
     assert grace.lasts
 
@@ -20,16 +21,30 @@ async def test_grace_lasts_for_its_time_and_ends():
 
 
 async def test_grace_of_a_loop_that_was_held_up_lasts_until_it_has_looked_at_its_sockets():
-    grace = Grace()
+    grace = Grace(asyncio.get_running_loop())
+    grace.begin()
     time.sleep(STALE_WITHIN_S + 0.1)
     await asyncio.sleep(0)
 
     assert grace.lasts
 
 
-async def test_grace_that_was_ended_changes_no_more():
-    grace = Grace()
-    grace.end()
+async def test_grace_may_begin_again():
+    grace = Grace(asyncio.get_running_loop())
+    grace.begin()
+    while grace.lasts:
+        await asyncio.sleep(0.01)
+    grace.begin()
+
+    assert grace.lasts
+
+
+@pytest.mark.parametrize("how", ["end", "close"])
+async def test_grace_that_was_ended_changes_no_more(how):
+    grace = Grace(asyncio.get_running_loop())
+    assert not grace.lasts
+    grace.begin()
+    getattr(grace, how)()
     await asyncio.sleep(STALE_WITHIN_S + 0.5)
 
     assert grace.lasts

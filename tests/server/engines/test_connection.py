@@ -38,7 +38,7 @@ async def test_answer_that_nobody_reads_makes_the_upstream_wait(engine):
         await asyncio.sleep(0.6)
         assert sent < 20
         total = 0
-        async for chunk in answer.chunks():
+        while chunk := await answer.read():
             total += len(chunk)
 
     assert (total, answer.complete) == (64_000_000, True)
@@ -70,6 +70,16 @@ async def test_answer_before_the_end_of_the_upload_counts_and_ends_it(engine):
 
         assert (answer.status, await body_of(answer), answer.complete) == (413, b"ok", True)
         await asyncio.wait_for(server.closed.wait(), 30)
+
+
+async def test_last_bytes_say_that_they_are_the_last_and_free_the_connection(engine):
+    async with raw_server(answering(OK)) as server:
+        for _ in range(2):
+            answer = await engine.send(a_request(server.url))
+            assert (await answer.read(), answer.complete) == (b"ok", True)
+            assert await answer.read() == b""
+
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Timers for what is put off all the time and hardly ever comes."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Deadline:
+    """Calls `ring` when its time has come, unless it was put off or cleared before.
+
+    Putting it off leaves the loop's timer alone: that one looks again when it goes off. A kept connection so needs one
+    timer for hundreds of calls, where setting and cancelling one costs as much as parsing a head. To be closed by whoever
+    made it: until then the loop may know it, and with it whatever it rings.
+    """
+
+    __slots__ = ("_due", "_loop", "_ring", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self._loop = loop
+        self._ring = ring
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, delay_s: float) -> None:
+        """So long from now, whatever was set before."""
+        due = self._due = self._loop.time() + delay_s
+        timer = self._timer
+        if timer is None:
+            self._timer = self._loop.call_later(delay_s, self._look)
+        elif timer.when() > due:
+            timer.cancel()
+            self._timer = self._loop.call_later(delay_s, self._look)
+
+    def clear(self) -> None:
+        """Not at all, until it is set again."""
+        self._due = None
+
+    def close(self) -> None:
+        """Not at all, and nothing is left in the loop."""
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        left_s = self._due - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        else:
+            self._due = None
+            self._ring()
