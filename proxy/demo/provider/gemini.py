@@ -38,7 +38,7 @@ class Gemini:
 
     def asked(self, request: Request) -> Asked:
         """Check roles, turns and signatures, and read the body."""
-        body: Mapping[str, Any] = request.body.get("generateContentRequest") or request.body
+        body = _whole(request) if request.arguments["endpoint"] == "count" else request.body
         contents = _checked(body)
         if request.rules.signatures_back:
             _check_signatures(contents)
@@ -93,6 +93,16 @@ class Gemini:
     def content_type(self, reply: Reply) -> str:
         """Events or a JSON array."""
         return "text/event-stream" if reply.arguments.get("alt") == "sse" else "application/json; charset=UTF-8"
+
+
+def _whole(request: Request) -> Mapping[str, Any]:
+    """The request that is to be counted: contents alone, or a whole one that names its model."""
+    wrapped: Mapping[str, Any] | None = request.body.get("generateContentRequest")
+    for name in sorted(request.body.keys() - {"contents", "generateContentRequest"}):
+        raise error(f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+    if wrapped is not None and wrapped.get("model") != f"models/{request.arguments['model']}":
+        raise error("* CountTokensRequest.generate_content_request.model: unexpected model name format\n")
+    return request.body if wrapped is None else wrapped
 
 
 def _checked(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -6,6 +6,10 @@ from typing import Any
 from proxy.demo.provider.asked import Refused
 
 _MARKS = 4
+_COUNTED = frozenset(
+    {"cache_control", "messages", "model", "output_config", "speed", "system", "thinking", "tool_choice", "tools"}
+)
+"""What `count_tokens` takes (API reference, "Count tokens in a Message", 2026-11); no beta is known here."""
 
 
 def error(message: str, *, status: int = 400, kind: str = "invalid_request_error") -> Refused:
@@ -19,6 +23,9 @@ def checked(body: Mapping[str, Any], *, counting: bool) -> Sequence[Mapping[str,
     for name in ("model", "messages") if counting else ("model", "max_tokens", "messages"):
         if name not in body:
             raise error(f"{name}: Field required")
+    if counting:
+        for name in sorted(body.keys() - _COUNTED):
+            raise error(f"{name}: Extra inputs are not permitted")
     messages: Sequence[Mapping[str, Any]] = body["messages"]
     if not messages:
         raise error("messages: at least one message is required")

@@ -24,6 +24,14 @@ from proxy.demo.provider.asked import (
 )
 from proxy.demo.provider.chat_rules import error
 
+_COUNTED = frozenset(
+    {
+        "conversation", "input", "instructions", "model", "parallel_tool_calls", "personality", "previous_response_id",
+        "reasoning", "text", "tool_choice", "tools", "truncation",
+    }
+)  # fmt: skip
+"""What `input_tokens` takes (API reference, "Get input token counts", 2026-11)."""
+
 
 class Responses:
     """The API as the provider serves it; keeps the answers that it stored."""
@@ -40,6 +48,9 @@ class Responses:
         body = request.body
         if not isinstance(body.get("model"), str):
             raise error("Missing required parameter: 'model'.", code="missing_required_parameter", param="model")
+        if request.arguments["endpoint"] == "count":
+            for name in sorted(body.keys() - _COUNTED):
+                raise error(f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)
         history = self._history(body)
         items.check(history, self._reasoning_of)
         instructions = body.get("instructions")

@@ -49,9 +49,19 @@ async def test_counting_agrees_with_the_bill():
     provider = Provider(count)
     whole = {"contents": [said("user", text())], "systemInstruction": {"parts": [text()]}}
     billed = (await post(provider, **whole)).json()["usageMetadata"]["promptTokenCount"]
-    counted = await post(provider, [], "countTokens", generateContentRequest=whole)
+    named = {"model": "models/demo-model", **whole}
+    counted = await post(provider, [], "countTokens", generateContentRequest=named)
 
     assert counted.json()["totalTokens"] == billed
+
+
+async def test_only_contents_are_counted_alone_and_a_whole_request_names_its_model():
+    contents = [said("user", text())]
+    flat = await post(Provider(count), contents, "countTokens", tools=[])
+    unnamed = await post(Provider(count), [], "countTokens", generateContentRequest={"contents": contents})
+
+    assert (flat.status_code, unnamed.status_code) == (400, 400)
+    assert 'Unknown name "tools"' in flat.json()["error"]["message"]
 
 
 async def test_thoughts_are_counted_beside_the_answer():

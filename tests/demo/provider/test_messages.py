@@ -76,6 +76,13 @@ async def test_counting_agrees_with_the_bill():
     assert counted == {"input_tokens": billed}
 
 
+async def test_counting_takes_nothing_that_has_no_say_in_it():
+    answer = await post(Provider(count), [said("user", text())], "/v1/messages/count_tokens")
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "max_tokens: Extra inputs are not permitted"
+
+
 async def test_a_prompt_over_the_window_names_both_numbers():
     answer = await post(Provider(count, window=20), [said("user", text("w " * 30))])
 

@@ -48,6 +48,13 @@ async def test_counting_agrees_with_the_bill():
     assert counted == {"object": "response.input_tokens", "input_tokens": billed}
 
 
+async def test_counting_takes_nothing_that_has_no_say_in_it():
+    answer = await post(Provider(count), [user()], "/v1/responses/input_tokens", store=False)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "store"
+
+
 BROKEN = [
     ([user(), call()], "No tool output found for function call c1."),
     ([user(), output()], "No tool call found for function call output with call_id c1."),
