@@ -19,7 +19,7 @@ from proxy.server.refusals import ErrorBody, send_json
 from proxy.server.settling import settle
 from proxy.settings.values import Upstream
 from proxy.wire.encoding import ChunkDecoder, decode_body
-from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream
+from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream, with_listed
 from proxy.wire.path import Route
 
 _WHOLE_BYTES = 256 * 1024
@@ -142,12 +142,13 @@ class Exchange:
             ca_file=self.upstream.ca_file or None,
         )
 
-    def side_request(self, path: str, body: bytes) -> UpstreamRequest:
+    def side_request(self, path: str, body: bytes, header: tuple[bytes, bytes] | None = None) -> UpstreamRequest:
         """A request of ours with the client's credentials, whose answer we read ourselves: plain, not streamed.
 
-        The query stays but for `alt=sse`: it may hold a key.
+        The query stays but for `alt=sse`: it may hold a key. `header`: needed by the body, added to the client's list.
         """
         headers = to_upstream(self._headers, drop=(b"content-encoding", b"accept-encoding", b"accept"))
+        headers = with_listed(headers, *header) if header is not None else headers
         parts = [part for part in self.query.split(b"&") if part and part != b"alt=sse"]
         target = path.encode("latin-1") + (b"?" + b"&".join(parts) if parts else b"")
         return self.request_with(headers, body, target)

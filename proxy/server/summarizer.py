@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import structlog
 
 from proxy.compaction.policy import NO_MODEL
@@ -30,9 +29,8 @@ from proxy.exchange.compact import (
 )
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
-from proxy.server.engines.base import Engine, UpstreamRequest
+from proxy.server.engines.base import Engine
 from proxy.server.relay import Exchange
-from proxy.wire.headers import listed
 
 WAIT_S = 30.0
 """Longest that a client waits for a summary: the most impatient ones give up at 60 s."""
@@ -231,7 +229,7 @@ class Summarizer:
         """One call's text and whether it finished by itself; None for any failure."""
         path = dialect.summary_target(exchange.route.rest_path, model)
         try:
-            answer = await self._engine.send(_with(header, exchange.side_request(path, body)))
+            answer = await self._engine.send(exchange.side_request(path, body, header))
         except ProxyError as error:
             log.info("summary_failed", error=error.kind)
             return None, False
@@ -263,13 +261,6 @@ class Summarizer:
         while len(self._rests) > _MOST_READY:
             self._rests.popitem(last=False)
         log.info("compaction_rests", session=session, reason=reason, failures=rest.failures)
-
-
-def _with(header: tuple[bytes, bytes] | None, request: UpstreamRequest) -> UpstreamRequest:
-    if header is None:
-        return request
-    added = listed(request.headers, *header)
-    return msgspec.structs.replace(request, headers=[*(one for one in request.headers if one[0] != added[0]), added])
 
 
 def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *, by_model: bool) -> None:

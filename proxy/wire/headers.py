@@ -90,11 +90,16 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def listed(headers: Iterable[tuple[bytes, bytes]], name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """The header `name` as a comma-separated list with `value` in it, behind what the first one lists already."""
-    before = first(headers, name)
+    """The header `name` as one comma-separated list with `value` in it, behind what all of that name list already."""
+    before = b",".join(one for known, one in headers if known == name and one)
     if not before:
         return name, value
     return name, before if value in [one.strip() for one in before.split(b",")] else before + b"," + value
+
+
+def with_listed(headers: Headers, name: bytes, value: bytes) -> Headers:
+    """The headers with `value` in the comma-separated list `name`, which then stands once and last."""
+    return [*(header for header in headers if header[0] != name), listed(headers, name, value)]
 
 
 def content_length(headers: Headers) -> int | None:

@@ -10,6 +10,7 @@ from proxy.wire.headers import (
     to_client,
     to_upstream,
     wants_websocket,
+    with_listed,
 )
 
 
@@ -140,3 +141,9 @@ def test_an_event_stream_is_told_by_its_content_type():
 )
 def test_a_value_joins_a_headers_list_once(headers, value):
     assert listed(headers, b"a", b"new") == (b"a", value)
+
+
+def test_a_list_in_several_headers_becomes_one_and_loses_nothing():
+    headers = [(b"a", b"x"), (b"c", b"1"), (b"a", b"y")]
+
+    assert with_listed(headers, b"a", b"new") == [(b"c", b"1"), (b"a", b"x,y,new")]
