@@ -34,6 +34,8 @@ class Policy:
     """Share of conversations that are left alone, to compare with."""
     doubt: float = 0.0
     """Share by which a pure estimate may be too low: our tokenizer is not the model's."""
+    correction: int = 0
+    """Tokens to add to this request's estimate, signed: by so much the provider's own count of it is higher."""
     replay_only: bool = False
     """The inherited plan and no new decisions (requests that only count)."""
     ask_usage: bool = False

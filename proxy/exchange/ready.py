@@ -33,7 +33,9 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """What of it stands in `body`: all, or nothing when only observing."""
     new_edits: tuple[Edit, ...]
     context: ContextSize
-    """The prediction for `body`."""
+    """The prediction for `body`: what is decided by. Where the provider counted the request, its count corrects this."""
+    estimated: int
+    """Input tokens of `body` by the unified formula alone: what accuracy is measured by."""
     removed_tokens: int
     """Estimated tokens that the plan takes out of this body."""
     would_remove_tokens: int
@@ -83,7 +85,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     tokens: list[int]
     """Of each message as it goes out under the plan."""
     inputs: Inputs
+    estimated: int
+    """By the unified formula alone."""
     context: ContextSize
+    """The same, or with the policy's correction: what is decided by."""
 
     def under(self, plan: Plan) -> "Draft":
         """The same request under another plan, predicted anew."""
@@ -107,6 +112,11 @@ def draft_of(
     tokens = standing_tokens(weighed, plan)
     inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
     reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
+    context = context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve)
+    estimated = context.total
+    if policy.correction:
+        counted = msgspec.structs.replace(inputs.present, new=inputs.present.new + policy.correction)
+        context = context_size(counted, inputs.last, window=policy.window, reserve=reserve)
     return Draft(
         received=received,
         memory=memory,
@@ -117,7 +127,8 @@ def draft_of(
         plan=plan,
         tokens=tokens,
         inputs=inputs,
-        context=context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve),
+        estimated=estimated,
+        context=context,
     )
 
 
@@ -142,13 +153,14 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         sent_plan=Plan(applied.standing),
         new_edits=new_edits,
         context=sent.context,
+        estimated=sent.estimated,
         removed_tokens=removed,
         would_remove_tokens=0 if sends else max(0, came - sum(draft.tokens)),
         weighed=draft.weighed,
         inputs=sent.inputs,
         before=memory.measured,
         shared_tokens=_shared(memory),
-        known_tokens=sent.context.total - sent.context.new if sent.context.basis == "anchored" else 0,
+        known_tokens=sent.estimated - sent.inputs.present.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
         pressed=pressed,
         skipped=skipped,
@@ -187,7 +199,7 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         sent=sent,
         system_tokens=draft.weighed.system,
         tools_tokens=draft.weighed.tools,
-        estimated=draft.context.total,
+        estimated=draft.estimated,
         server_edits=conversation.server_edits,
         removed_tokens=removed,
         refused=bool(line and line.refused),

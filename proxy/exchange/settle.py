@@ -27,12 +27,16 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     """HTTP status of the answer; 0 when none came."""
     overhead_ms: float
-    """Time of our own before the request went out, in milliseconds."""
+    """Time of our own before the request went out, in milliseconds; `exact_ms` is none of it."""
     client_gone: bool = False
     upstream_ms: float = 0.0
     """From sending to the head of the answer, in milliseconds; 0 when none came."""
     failed_open: str = ""
     """Name of the stage of ours that failed, when the original bytes went out because of it."""
+    exact: int | None = None
+    """Input tokens by the provider's count endpoint, where they were decided by."""
+    exact_ms: float = 0.0
+    """Wait for that endpoint, in milliseconds; 0 when it was not asked."""
     purpose: str = "main"
     price: Price | None = None
     habit: CacheHabit = CacheHabit()
@@ -122,7 +126,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         model=conversation.model,
         dialect=conversation.dialect,
         basis=context.basis,
-        estimated=context.total,
+        estimated=ready.estimated,
         usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
         grown=actual - ready.known_tokens if actual and context.basis == "anchored" else None,
         removed_tokens=ready.removed_tokens,
@@ -139,6 +143,8 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         purpose="utility" if conversation.utility else circumstances.purpose,
         skipped=ready.skipped,
         failed_open=circumstances.failed_open,
+        exact=circumstances.exact,
+        exact_ms=round(circumstances.exact_ms, 3),
         window=context.window,
         reserve=context.reserve,
         system_tokens=context.system,
@@ -148,7 +154,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         plan_id=anchor.plan_id,
         last_input=context.last_input,
         last_output=context.last_output_resent,
-        new_tokens=context.new,
+        new_tokens=ready.inputs.present.new,
         corrections=context.corrections,
         reasoning_tokens=context.reasoning,
         reasoning_raw=context.reasoning_raw,

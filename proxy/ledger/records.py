@@ -123,6 +123,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing was pruned although something could have been; empty otherwise."""
     failed_open: str = ""
     """Name of the stage of ours that failed, when the original bytes went out because of it."""
+    exact: int | None = None
+    """Input tokens by the provider's count endpoint, of the request as it was about to go out when it was asked: what was
+    then decided anew by. `estimated` is the formula's own number all the same."""
+    exact_ms: float = 0.0
+    """Wait for that endpoint, also where no usable number came; 0 when it was not asked. No part of `overhead_ms`."""
     cost: float | None = None
     """US dollars by the price table; None when model or usage is unknown."""
     cost_unpruned: float | None = None

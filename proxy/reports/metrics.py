@@ -90,6 +90,7 @@ class Metrics:
         self._decisions: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
+        self._counted: Counter[str] = Counter()
         self._version = version
         self._asked = dict(asked or {})
         self._registry = CollectorRegistry(auto_describe=False)
@@ -131,6 +132,10 @@ class Metrics:
         """Count one failure of ours; `stage` names where."""
         self._failed[stage] += 1
 
+    def counted(self, outcome: str) -> None:
+        """Count one question to a provider's count endpoint."""
+        self._counted[outcome] += 1
+
     def page(self) -> bytes:
         """The exposition text."""
         return generate_latest(self._registry)
@@ -149,6 +154,7 @@ class Metrics:
             ("stage",),
             _one(self._failed),
         )
+        yield _counter("exact_counts", "Counts asked of providers, by outcome.", ("outcome",), _one(self._counted))
         for name, value in self._asked.items():
             family = CounterMetricFamily if name in _RISING else GaugeMetricFamily
             asked = family(_PREFIX + name, ASKED[name])

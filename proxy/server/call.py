@@ -11,6 +11,7 @@ from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
 from proxy.ledger.store import Ledger
 from proxy.server.board import Board
+from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
@@ -35,6 +36,7 @@ class Shared:
     habits: Habits
     lifetimes: Lifetimes
     summarizer: Summarizer
+    exact: Exact
     recall: Recall
     memo: Memo
 
@@ -67,6 +69,10 @@ class Call:
     upstream_ms: float = 0.0
     """From sending to the head of the answer; of the last try."""
     failed_open: str = ""
+    exact: int | None = None
+    """Input tokens by the provider's count endpoint, where they were decided by."""
+    exact_ms: float = 0.0
+    """Wait for that endpoint."""
     summary: Summarise | None = None
     """Decided for this call; stands in every body that is prepared for it."""
     waited: bool = False

@@ -41,6 +41,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     except Exception as error:  # noqa: BLE001  whatever trips here, the client's own bytes can still go out
         shared.watch.failed("decide", error)
         return None
+    await counted(shared, call)
     await compacted(shared, call)
     if call.ready.new_edits:
         await stored(shared, call)
@@ -172,6 +173,24 @@ async def unsaid(shared: Shared, call: Call) -> None:
     back = tuple(message for message in call.queued if message.id in known)
     if back:
         await shared.board.give_back(call.ready.anchor.session, back)
+
+
+async def counted(shared: Shared, call: Call) -> None:
+    """Decided anew by the provider's own count, where the estimate alone cannot decide. Never raises."""
+    try:
+        question = shared.exact.wanted(call.exchange, call.ready, call.policy, call.learned)
+        if question is None:
+            return
+        asked = time.perf_counter()
+        try:
+            tokens = await shared.exact.count(call.exchange, call.ready, question)
+        finally:
+            call.exact_ms = (time.perf_counter() - asked) * 1000
+        if tokens is not None:
+            policy = replace(call.policy, correction=tokens - call.ready.estimated, doubt=0.0)
+            call.ready, call.policy, call.exact = prepared_again(shared, call, policy), policy, tokens
+    except Exception as error:  # noqa: BLE001  the estimate stands
+        shared.watch.failed("exact", error)
 
 
 async def compacted(shared: Shared, call: Call) -> None:

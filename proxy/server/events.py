@@ -90,6 +90,8 @@ def fields_of(turn: Turn) -> dict[str, Any]:
         "error_code": turn.error_code,
         "tool_calls": turn.tool_calls,
         "source": "provider" if usage.input_tokens or usage.output_tokens else "none",
+        "exact": turn.exact,
+        "exact_ms": turn.exact_ms or None,
         "failed_open": turn.failed_open or None,
         "overhead_ms": turn.overhead_ms,
     }

@@ -26,6 +26,7 @@ from proxy.server.call import Call, Shared
 from proxy.server.decide import decided, unsaid
 from proxy.server.engines.base import Engine
 from proxy.server.events import say_call
+from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
@@ -58,15 +59,17 @@ class Handler:
         watch: Watch | None = None,
     ) -> None:
         self._keeps_originals = settings.store.originals
+        watch = watch or Watch()
         self.shared = Shared(
             ledger=ledger,
             board=board or Board(ledger, settings.mode),
-            watch=watch or Watch(),
+            watch=watch,
             policies=Policies(settings),
             estimates=Estimates(ledger, enabled=settings.estimate.learn),
             habits=Habits(ledger),
             lifetimes=Lifetimes(ledger, time.time),
             summarizer=Summarizer(engine, time.time, self._spent),
+            exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             memo=Memo(),
         )
@@ -134,6 +137,8 @@ class Handler:
                 upstream_ms=call.upstream_ms,
                 client_gone=end.outcome == "client_closed",
                 failed_open=call.failed_open,
+                exact=call.exact,
+                exact_ms=call.exact_ms,
                 price=call.known.price,
                 habit=call.known.habit,
             )
@@ -187,7 +192,7 @@ def _notes(ready: Ready) -> list[tuple[bytes, bytes]]:
     """What the client is told, in headers only."""
     notes = [
         (b"x-context-session", ready.anchor.session.encode()),
-        (b"x-context-estimated-input-tokens", b"%d" % ready.context.total),
+        (b"x-context-estimated-input-tokens", b"%d" % ready.estimated),
         (b"x-context-basis", ready.context.basis.encode()),
         (b"x-context-removed-tokens", b"%d" % ready.removed_tokens),
     ]

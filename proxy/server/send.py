@@ -47,7 +47,7 @@ _SAFETY = 0.95
 
 async def sent(shared: Shared, call: Call) -> Answer:
     """The upstream's answer to the call, after at most one more try."""
-    call.overhead_ms = (time.perf_counter() - call.started) * 1000
+    call.overhead_ms = (time.perf_counter() - call.started) * 1000 - call.exact_ms
     answer = await _send(call)
     if answer.status in _ABOUT_THE_BODY:
         text, held = await _read_error(answer)

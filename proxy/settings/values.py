@@ -119,6 +119,8 @@ class Estimate(Section, frozen=True, kw_only=True):
     """Encoding for models of unknown vocabulary; auto picks it by the model's name."""
     learn: bool = True
     """Correct estimates by a factor learned per upstream and model from the reported usage."""
+    exact: Literal["off", "near"] = "off"
+    """near: ask the provider's count endpoint where the estimate may lie on either side of a limit. off: never."""
 
 
 class Arrive(Section, frozen=True, kw_only=True):
