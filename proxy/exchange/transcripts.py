@@ -7,6 +7,7 @@ Understood, told apart by what stands in them:
     lists, or JSON lines        of any of these; bare messages are joined
     Claude Code sessions        `{"type": "user" | "assistant", "message": {…}}`, one content block a line
     Codex sessions              `{"type": "response_item", "payload": {…}}`, or bare Responses items
+    the proxy's own             what `store.transcripts` keeps: `{"session": …, "model": …, "request": {…}}`
 
 Clients resend their whole history, so a log of calls holds each conversation many times: what another one begins with
 is left out.
@@ -111,7 +112,8 @@ def _body(entry: Json) -> Json | None:
     nested = (request.get("body"), request) if isinstance(request, dict) else ()
     for candidate in (entry, entry.get("body"), *nested):
         if isinstance(candidate, dict) and any(isinstance(candidate.get(name), list) for name in _HISTORIES):
-            return candidate
+            # Where the path names the model, as at Gemini, a log has it beside the body.
+            return {"model": entry.get("model"), **candidate}
     return None
 
 
@@ -120,9 +122,8 @@ def _transcript(body: Json) -> Transcript:
     if kind == "messages" and _is_anthropic(body):
         kind = "anthropic"
     model = body.get("model")
-    return Transcript(
-        path=_PATHS[kind], body=dumps({"model": "", **body}), model=model if isinstance(model, str) else ""
-    )
+    named = model if isinstance(model, str) else ""
+    return Transcript(path=_PATHS[kind], body=dumps({**body, "model": named}), model=named)
 
 
 def _is_anthropic(body: Json) -> bool:

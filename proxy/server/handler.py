@@ -34,6 +34,7 @@ from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
 from proxy.server.send import Answer, sent
 from proxy.server.summarizer import Spent, Summarizer
+from proxy.server.transcripts import Transcripts
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
 from proxy.tokens.estimate import Memo
@@ -60,6 +61,7 @@ class Handler:
     ) -> None:
         self._keeps_originals = settings.store.originals
         watch = watch or Watch()
+        self._transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
         self.shared = Shared(
             ledger=ledger,
             board=board or Board(ledger, settings.mode),
@@ -153,8 +155,19 @@ class Handler:
             for anchor in settled.held:
                 await self.shared.ledger.decide(anchor, EMPTY_PLAN)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
+            await self._transcribed(call, turn)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
             self.shared.watch.failed("settle", error)
+
+    async def _transcribed(self, call: Call, turn: Turn) -> None:
+        """Keep the conversation as its client has it, where that is wanted and the request is one that holds it."""
+        is_whole = turn.purpose == "main" and turn.outcome != "error" and not call.received.conversation.server_history
+        if self._transcripts is None or not is_whole:
+            return
+        try:
+            await self._transcripts.keep(turn.session, turn.model, call.received.view.body)
+        except OSError as error:
+            self.shared.watch.failed("transcript", error)
 
     async def _spent(self, exchange: Exchange, spent: Spent) -> None:
         """A summary call is a row of its own in the conversation that it was made for: no turn of it, but a part of its bill."""

@@ -74,6 +74,8 @@ class Store(Section, frozen=True, kw_only=True):
     """Passphrase of at least 16 characters that seals what is stored of content; empty: stored as it is."""
     originals: bool = True
     """Keep what edits replaced for `context --edits` and the dashboard, bounded in size and life."""
+    transcripts: str = ""
+    """Folder that gets each conversation's newest request, for `replay`; unsealed, and never deleted. Empty: none."""
 
 
 class Upstream(Section, frozen=True, kw_only=True):

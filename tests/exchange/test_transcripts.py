@@ -82,6 +82,14 @@ def test_a_model_that_is_named_stands_in_for_the_transcripts():
     assert [found.model for found in conversations(body, "other")] == ["other"]
 
 
+def test_a_model_that_stands_beside_the_request_is_its_model():
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    (found,) = conversations(json.dumps({"session": "s", "model": "gemini-3-pro", "request": body}).encode())
+    (own,) = conversations(json.dumps({"model": "path", "request": {**body, "model": "body"}}).encode())
+
+    assert (found.dialect, found.model, own.model) == ("gemini", "gemini-3-pro", "body")
+
+
 def test_lines_that_are_no_json_are_passed_over():
     assert roles(conversations(b"started\n" + lines({"messages": CHAT}) + b'\n{"messages": [')) == [
         ["user", "assistant"]
