@@ -30,6 +30,10 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Calls at which something that was cached had to be written anew."""
     regrets: int
     """Calls whose answer quotes an identifier that would have stood nowhere in the request any more."""
+    direct_over: int
+    """Calls whose request, as the client sent it, is longer than the model's window ..."""
+    sent_over: int
+    """... and those that would still have been, had not a summary been made."""
 
 
 _HEADER = ("conversation", "profile", "calls", "input tokens", "fewer", "cheaper", "regret", "breaks")
@@ -58,7 +62,8 @@ def replay_text(rows: Sequence[Replayed], width: int = 80) -> str:
     lines = [_HEADER, *(_cells(row.name, [row]) for row in rows)]
     if len(rows) > len(by_profile):
         lines += [_cells("all together", chosen) for chosen in by_profile.values()]
-    return "\n".join([*_aligned(lines, width), "", *_bars(by_profile, width), "", _LEGEND, *wrap(_models(rows), width)])
+    notes = [line for note in (_models(rows), _over(by_profile)) for line in wrap(note, width)]
+    return "\n".join([*_aligned(lines, width), "", *_bars(by_profile, width), "", _LEGEND, *notes])
 
 
 def _profiles(rows: Sequence[Replayed]) -> list[str]:
@@ -126,3 +131,12 @@ def _models(rows: Sequence[Replayed]) -> str:
     others = len(counted) - _MOST_MODELS
     more = f" and {others} more" if others > 0 else ""
     return f"Prices and windows: {named}{more}; --model NAME takes those of another."
+
+
+def _over(by_profile: dict[str, list[Replayed]]) -> str:
+    """How many calls do not fit; empty where all do."""
+    before = max(sum(row.direct_over for row in rows) for rows in by_profile.values())
+    after = ", ".join(f"{tokens(sum(row.sent_over for row in rows))} with {name}" for name, rows in by_profile.items())
+    if not before:
+        return ""
+    return f"Longer than the window: {tokens(before)} calls as they are, {after} (a summary, not played here, is then due)."

@@ -192,6 +192,8 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
         cost=summed.cost,
         breaks=summed.breaks,
         regrets=regrets(script, steps),
+        direct_over=sum(step.direct > window for step in steps),
+        sent_over=sum(step.sent > window for step in steps),
     )
 
 

@@ -7,6 +7,7 @@ def a_row(**more):
     known = {
         "name": "session.jsonl", "model": "m", "profile": "gentle", "calls": 10, "direct_tokens": 1000,
         "sent_tokens": 600, "direct_cost": 400.0, "cost": 300.0, "breaks": 2, "regrets": 1,
+        "direct_over": 0, "sent_over": 0,
     }  # fmt: skip
     return Replayed(**{**known, **more})
 
@@ -74,6 +75,13 @@ def test_the_models_whose_prices_were_taken_are_named_the_most_frequent_first():
     text = replay_text([a_row(model=model, profile=profile) for model in models for profile in ("gentle", "bold")], 200)
 
     assert "Prices and windows: m2 (2), m1 (1), m3 (1), m4 (1), m5 (1), m6 (1) and 2 more;" in text
+
+
+def test_calls_that_do_not_fit_the_window_are_counted_where_there_are_any():
+    over = [a_row(direct_over=1200, sent_over=30), a_row(profile="bold", direct_over=1200, sent_over=4)]
+
+    assert "Longer than the window: 1,200 calls as they are, 30 with gentle, 4 with bold" in replay_text(over, 200)
+    assert "window:" not in replay_text([a_row()])
 
 
 def test_the_objects_carry_the_shares_of_the_table():

@@ -45,6 +45,14 @@ def test_json_tells_calls_tokens_and_money(transcript, capsys):
     assert row["cost"] <= row["direct_cost"] * 1.01
     assert row["cheaper"] == pytest.approx(1 - row["cost"] / row["direct_cost"])
     assert row["regret"] == pytest.approx(row["regrets"] / 11)
+    assert (row["direct_over"], row["sent_over"]) == (0, 0)
+
+
+def test_calls_that_are_longer_than_the_models_window_are_counted(transcript, capsys):
+    assert run(options(transcript, "--profile", "gentle", "--model", "gpt-4", "--json")) == 0
+
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 0 == row["sent_over"] < row["direct_over"] < row["calls"]
 
 
 def test_folders_are_searched_to_the_bottom_for_plain_and_packed_files(transcript, tmp_path, capsys):
