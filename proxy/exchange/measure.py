@@ -12,6 +12,7 @@ from proxy.dialects.base import View
 from proxy.dialects.lens import stands, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Anchor
+from proxy.pruning.results import Standing, results_of
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale, Weight
 from proxy.tokens.learn import Growth, Learned, predict, predict_first
@@ -62,6 +63,16 @@ def pairs_of(view: View) -> tuple[tuple[Pair, ...], ...]:
     """The results of each message with their calls; only new messages are looked at."""
     messages = view.conversation.messages
     return view.notes.extended("pairs", lambda known: paired(messages, known)[len(known) :])
+
+
+def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tuple[Standing, ...], ...]:
+    """The results of each message as the client sent them; only new messages are looked at."""
+    view, keys = received.view, received.keys
+    messages, found = view.conversation.messages, pairs_of(view)
+    return view.notes.extended(
+        ("results", received.origin, scale.name),
+        lambda known: [results_of(own, messages, keys, weighed.contents) for own in found[len(known) :]],
+    )
 
 
 def known_weights(view: View, scale: Scale) -> int:

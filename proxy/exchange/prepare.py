@@ -17,7 +17,7 @@ from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import need_of
 from proxy.exchange.early import absorbed, early_record
-from proxy.exchange.measure import Weighed, pairs_of, weigh
+from proxy.exchange.measure import Weighed, results_in, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
@@ -127,7 +127,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         model=conversation.model,
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
-        pairs=pairs_of(draft.received.view),
+        results=results_in(draft.received, draft.weighed, draft.scale),
         passages=draft.received.view.notes.carried("passages", Passages),
     )
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from proxy.conversation.edit import Edit, Replace, ResultEdit
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.reading import offers_editing, reads_file
+from proxy.pruning.results import Standing
 from proxy.pruning.situation import Situation
-from proxy.pruning.standing import Standing, first_open, standing_results
+from proxy.pruning.standing import first_open, standing_results
 from proxy.pruning.strategies.ansi import ansi
 from proxy.pruning.strategies.cap import cap
 from proxy.pruning.strategies.collapse import collapse

@@ -4,7 +4,7 @@
 what signed reasoning is bound to. `prune` edits only results that a model has seen. Both return edits and apply none.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
@@ -14,8 +14,9 @@ from proxy.pruning.identifiers import words, words_of_json
 from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.reading import offers_editing, reads_file, shows_failure
+from proxy.pruning.results import Standing
 from proxy.pruning.situation import Decision, Situation
-from proxy.pruning.standing import Standing, old_enough, replaceable, standing_results
+from proxy.pruning.standing import Protection, old_enough, replaceable, standing_results
 from proxy.pruning.worth import Batch, best_batch
 
 __all__ = ["arrive", "prune", "under_pressure"]
@@ -34,8 +35,7 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     results = standing_results(situation)
     if not results:
         return Decision(pressed=pressed)
-    allowed = replaceable(results, situation, policy)
-    old = old_enough(results, allowed, _protection(situation, policy), policy)
+    old = replaceable(old_enough(results, _protection(situation, policy), policy), results, situation, policy)
     if not old:
         return Decision(pressed=pressed)
     bound = bound_until(situation.model, situation.messages) if situation.bound is None else situation.bound
@@ -65,22 +65,21 @@ def _is_urgent(situation: Situation, policy: PrunePolicy) -> bool:
     return situation.total + situation.reserve > (1 + policy.engage) / 2 * situation.window
 
 
-def _protection(situation: Situation, policy: PrunePolicy) -> Callable[[Standing], float]:
-    """For a result the tokens of results that must stand behind it before it may go.
+def _protection(situation: Situation, policy: PrunePolicy) -> Protection:
+    """How long results are protected.
 
     `priced` gives the full protection to what is needed word for word (see pruning.reading), and a quarter of it to all
     else: of that, the names are what is needed again, and the placeholder keeps them.
     """
     full = _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation)
     if policy.policy != "priced":
-        return lambda _: full
+        return Protection(full, full)
     edits = offers_editing(situation.tools)
 
-    def protection(standing: Standing) -> float:
-        literal = (edits and reads_file(standing.call)) or shows_failure(standing.text)
-        return full if literal else full / 4
+    def literal(standing: Standing) -> bool:
+        return (edits and reads_file(standing.call)) or shows_failure(standing.text)
 
-    return protection
+    return Protection(full / 4, full, literal)
 
 
 def _scaled(tokens: int, share: float, situation: Situation) -> float:

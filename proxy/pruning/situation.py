@@ -7,7 +7,7 @@ import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
 from proxy.conversation.model import Message
-from proxy.conversation.pairing import Pair
+from proxy.pruning.results import Standing
 from proxy.pruning.strategies.passages import Passages
 
 
@@ -63,8 +63,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Messages before this one must not change, by what was learned or configured; None: `pruning.gate` says it."""
     tools: tuple[str, ...] = ()
     """Names of the tools that the request offers."""
-    pairs: Sequence[tuple[Pair, ...]] = ()
-    """The results of each message with their calls, where they are known already (`conversation.pairing.paired`)."""
+    results: Sequence[tuple[Standing, ...]] = ()
+    """The results of each message as the client sent them, where they are known already (`pruning.results`)."""
     passages: Passages = msgspec.field(default_factory=Passages)
     """What earlier results say; the same object for all requests of a conversation saves reading them again."""
 

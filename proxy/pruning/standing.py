@@ -4,49 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from hashlib import blake2b
+from itertools import chain
 from typing import NamedTuple
 
-import orjson
-
 from proxy.conversation.edit import Plan, Replace, Summarise
-from proxy.conversation.model import Message, ToolCall, ToolResult
+from proxy.conversation.model import Message, ToolResult
 from proxy.conversation.pairing import pairs
-from proxy.conversation.recall import by_hash
 from proxy.pruning.policy import PrunePolicy
+from proxy.pruning.results import Made, Standing, results_of
 from proxy.pruning.situation import Situation
-
-
-class Standing(NamedTuple):
-    """One tool result of the request. A tuple, since every request makes hundreds of them."""
-
-    message: int
-    part: int
-    key: bytes
-    """Prefix key of its message."""
-    result: ToolResult
-    call: ToolCall | None
-    tokens: int
-    """Estimated tokens of what stands there now."""
-    edit: Replace | None = None
-    """The newest inherited edit of this result."""
-    broken: bool = False
-    """Its turn has a call without a result or a result without a call."""
-
-    @property
-    def tool(self) -> str:
-        """The tool's name; empty when nobody says."""
-        return self.call.name if self.call else self.result.name
-
-    @property
-    def gone(self) -> bool:
-        """Already replaced by a placeholder: never touched again. What was shortened may still go."""
-        return self.edit is not None and self.edit.kind == "clear"
-
-    @property
-    def text(self) -> str:
-        """The text that stands there now."""
-        return self.edit.text if self.edit else self.result.text
 
 
 def first_open(messages: Sequence[Message], keys: Sequence[bytes], plan: Plan) -> int:
@@ -63,99 +29,107 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
 
     A result whose call stands before `since` counts as broken.
     """
-    messages, keys, tokens = situation.messages, situation.keys, situation.parts_tokens
-    start = max(since, first_open(messages, keys, situation.plan))
-    edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
-    if situation.pairs and not since:
-        found = [pair for some in situation.pairs for pair in some]
-    else:
-        found = pairs(messages[since:])
+    found = _found(situation, since)
     if not found:
         return []
-    answers = Counter([pair.call_message for pair in found])
-    broken = {at for at, number in answers.items() if at < 0 or number != _calls(messages[at + since])}
-    results = []
-    for message, part, result, call, call_message in found:
-        index = message + since
-        if index < start:
-            continue
-        key = keys[index]
-        edit = edits.get((key, part)) if edits else None
-        now = tokens(index)[part] if edit is None else edit.tokens_after
-        results.append(Standing(index, part, key, result, call, now, edit, call_message in broken))
-    return results
+    answers = Counter([standing.call_message for standing in found])
+    for position, standing in enumerate(found):
+        if answers[standing.call_message] != standing.calls:
+            found[position] = standing._replace(broken=True)
+    edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
+    if edits:
+        for position, standing in enumerate(found):
+            edit = edits.get((standing.key, standing.part))
+            if edit is not None:
+                found[position] = standing.edited(edit)
+    start = first_open(situation.messages, situation.keys, situation.plan)
+    return [standing for standing in found if standing.message >= start] if start else found
 
 
-def _calls(message: Message) -> int:
-    return sum([isinstance(part, ToolCall) for part in message.parts])
+def _found(situation: Situation, since: int) -> list[Standing]:
+    """The results from message `since` on, as the client sent them."""
+    if situation.results and not since:
+        return list(chain.from_iterable(situation.results))
+    messages = situation.messages[since:]
+    behind = situation.keys[since:]
+    found = results_of(pairs(messages), messages, behind, lambda index: situation.parts_tokens(since + index))
+    return [standing._replace(message=since + standing.message) for standing in found] if since else list(found)
 
 
-def replaceable(results: Sequence[Standing], situation: Situation, policy: PrunePolicy) -> list[Standing]:
-    """The results that the rules allow to be replaced, oldest first; age and price are not looked at yet."""
-    kept = len(results) - policy.keep_recent_tool_results
-    limit = min(situation.seen, _user_turn(situation.messages, policy.protect_user_turns))
-    return [
-        standing
-        for position, standing in enumerate(results)
-        if position < kept
-        and standing.message < limit
-        and not (standing.gone or standing.broken or standing.result.is_error or standing.result.fixed)
-        and (len(standing.text) > policy.min_chars or standing.result.media)
-        and not is_protected(standing.tool, policy.protected_tools)
-    ]
+class Protection(NamedTuple):
+    """Tokens of results that must stand behind a result before it may go."""
+
+    least: float
+    most: float
+    """The same for those that `literal` picks."""
+    literal: Callable[[Standing], bool] = lambda _: False
+
+    def covers(self, standing: Standing, behind: int) -> bool:
+        """Whether a result that has `behind` tokens of results, its own included, must stay."""
+        if behind <= self.least:
+            return True
+        return behind <= self.most and self.literal(standing)
 
 
-def old_enough(
-    results: Sequence[Standing], allowed: Sequence[Standing], protect: Callable[[Standing], float], policy: PrunePolicy
-) -> list[Standing]:
-    """The allowed results behind which, their own included, more than `protect` tokens of results stand.
+def old_enough(results: Sequence[Standing], protection: Protection, policy: PrunePolicy) -> list[Standing]:
+    """The results that age no longer protects, in order.
 
     A result that a later call of the same tool with the same arguments supersedes is old at any age (`dedupe`). A
     result that a reference points to is as young as that reference.
     """
-    passed = 0
+    behind = 0
     old = set()
-    for standing in reversed(results):
-        passed += standing.tokens
-        if passed > protect(standing):
-            old.add((standing.message, standing.part))
+    for position in range(len(results) - 1, -1, -1):
+        behind += results[position].tokens
+        if behind > protection.least and not protection.covers(results[position], behind):
+            old.add(position)
     if policy.dedupe:
         old |= _superseded(results)
+    if not old:
+        return []
     referred = {
         (standing.edit.of, standing.edit.of_part)
-        for standing in results
-        if standing.edit and standing.edit.of and (standing.message, standing.part) not in old
+        for position, standing in enumerate(results)
+        if standing.edit and standing.edit.of and position not in old
     }
+    found = [results[position] for position in sorted(old)]
+    return [standing for standing in found if (standing.key, standing.part) not in referred] if referred else found
+
+
+def replaceable(
+    old: Sequence[Standing], results: Sequence[Standing], situation: Situation, policy: PrunePolicy
+) -> list[Standing]:
+    """Those of the old results that the rules allow to be replaced; the price is not looked at yet."""
+    newest = results[max(0, len(results) - policy.keep_recent_tool_results) :]
+    kept = {(standing.message, standing.part) for standing in newest}
+    limit = min(situation.seen, _user_turn(situation.messages, policy.protect_user_turns))
     return [
         standing
-        for standing in allowed
-        if (standing.message, standing.part) in old and (standing.key, standing.part) not in referred
+        for standing in old
+        if standing.message < limit
+        and not (standing.gone or standing.broken or standing.result.is_error or standing.result.fixed)
+        and (len(standing.text) > policy.min_chars or standing.result.media)
+        and (standing.message, standing.part) not in kept
+        and not is_protected(standing.tool, policy.protected_tools)
     ]
 
 
-def _superseded(results: Sequence[Standing]) -> set[tuple[int, int]]:
-    """Results whose call was made again later, with a result that stands whole."""
-    later: set[tuple[str, bytes]] = set()
+def _superseded(results: Sequence[Standing]) -> set[int]:
+    """Positions of results whose call was made again later, with a result that stands whole."""
+    made = [standing.made for standing in results if standing.made]
+    if len(set(made)) == len(made):
+        return set()
+    later: set[Made] = set()
     found = set()
-    for standing in reversed(results):
-        if standing.call is None:
+    for position in range(len(results) - 1, -1, -1):
+        standing = results[position]
+        if standing.made is None:
             continue
-        same = (standing.tool, _canonical(standing.call.arguments))
-        if same in later:
-            found.add((standing.message, standing.part))
+        if standing.made in later:
+            found.add(position)
         elif standing.edit is None and not standing.result.is_error:
-            later.add(same)
+            later.add(standing.made)
     return found
-
-
-@by_hash(most=16_384)
-def _canonical(arguments: str) -> bytes:
-    """16 bytes for arguments without the order of their keys; for those as they are when they are not JSON."""
-    try:
-        canonical = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONDecodeError:
-        canonical = arguments.encode("utf-8", "surrogatepass")
-    return blake2b(canonical, digest_size=16).digest()
 
 
 def _user_turn(messages: Sequence[Message], turns: int) -> int:

@@ -17,8 +17,8 @@ from proxy.conversation.edit import Replace, Summarise
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
+from proxy.pruning.results import Standing
 from proxy.pruning.situation import Prices, Situation
-from proxy.pruning.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

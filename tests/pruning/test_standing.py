@@ -4,8 +4,10 @@ import pytest
 
 from proxy.conversation.edit import Plan, Replace, Summarise
 from proxy.conversation.model import ToolCall, ToolResult
+from proxy.conversation.pairing import paired
 from proxy.pruning.policy import PrunePolicy
-from proxy.pruning.standing import is_protected, old_enough, replaceable, standing_results
+from proxy.pruning.results import results_of
+from proxy.pruning.standing import Protection, is_protected, old_enough, replaceable, standing_results
 from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
 
 FREE = PrunePolicy(protect_tokens=0, minimum_tokens=0)
@@ -15,7 +17,8 @@ def old(messages, protect=10**9, policy=FREE, **more):
     """Messages whose results may go although nothing is old by its age."""
     situation = a_situation(answered(messages), **more)
     results = standing_results(situation)
-    return [s.message for s in old_enough(results, replaceable(results, situation, policy), lambda _: protect, policy)]
+    aged = old_enough(results, Protection(protect, protect), policy)
+    return [s.message for s in replaceable(aged, results, situation, policy)]
 
 
 def test_c24_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments_does_not_count():
@@ -70,13 +73,53 @@ def test_what_a_young_reference_points_to_is_as_young():
     )  # fmt: skip
     situation = a_situation(answered(messages), Plan((pointer,)))
     results = standing_results(situation)
-    allowed = replaceable(results, situation, FREE)
 
-    young = [s.message for s in old_enough(results, allowed, lambda _: 103, FREE)]
-    aged = [s.message for s in old_enough(results, allowed, lambda _: 99, FREE)]
+    young = [s.message for s in old_enough(results, Protection(103, 103), FREE)]
+    aged = [s.message for s in old_enough(results, Protection(99, 99), FREE)]
 
     assert young == [4]
     assert aged[:2] == [2, 4]
+
+
+def test_what_is_needed_word_for_word_is_protected_longer():
+    messages = rounds(*(words(label, 100) for label in "abcd"))
+    results = standing_results(a_situation(answered(messages)))
+    protection = Protection(150, 350, lambda standing: standing.message == 4)
+
+    assert [s.message for s in old_enough(results, protection, FREE)] == [2, 6]
+    assert [s.message for s in old_enough(results, protection._replace(most=250), FREE)] == [2, 4, 6]
+
+
+def test_the_newest_results_are_kept_where_the_policy_says_so():
+    messages = rounds(*(words(label, 100) for label in "abc"))
+    situation = a_situation(answered(messages))
+    results = standing_results(situation)
+    keeps_two = PrunePolicy(keep_recent_tool_results=2)
+
+    assert [s.message for s in replaceable(results, results, situation, keeps_two)] == [2]
+    assert [s.message for s in replaceable(results, results, situation, FREE)] == [2, 4, 6]
+
+
+def test_results_that_are_known_already_stand_as_those_that_are_looked_at_anew():
+    two = a_message("assistant", *(ToolCall(call_id=c, name="read", arguments="{}") for c in "ab"))
+    answer = a_message("tool", ToolResult(call_id="a", text=words("a", 99)))
+    messages = answered([*rounds(words("a", 100), words("b", 50)), two, answer, result("z", "of nobody")])
+    plain = a_situation(messages)
+    edit = Replace(
+        at=plain.keys[2], part=0, kind="cap", text="short", reason="", tool="read", tokens_before=100, tokens_after=2
+    )
+    known = [results_of(own, messages, plain.keys, plain.parts_tokens) for own in paired(messages)]
+    anew = standing_results(a_situation(messages, Plan((edit,))))
+
+    found = standing_results(a_situation(messages, Plan((edit,)), results=known))
+
+    assert found == anew
+    assert [(s.message, s.tokens, s.broken) for s in found] == [
+        (2, 2, False),
+        (4, 50, False),
+        (6, 99, True),
+        (7, 3, True),
+    ]
 
 
 def test_results_before_a_summary_of_ours_are_settled():
@@ -105,7 +148,8 @@ def test_a_shortened_result_may_still_go_and_weighs_what_is_left_of_it():
     )
     situation = a_situation(messages, Plan((edit,)))
 
-    (capped,) = replaceable(standing_results(situation), situation, FREE)
+    results = standing_results(situation)
+    (capped,) = replaceable(results[:1], results, situation, FREE)
 
     assert capped.tokens == 300
     assert capped.text == words("a", 300)
