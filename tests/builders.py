@@ -88,7 +88,7 @@ def a_body(history, **fields):
 def a_received(history=None, *, caller="someone", recall=None, path=PATH, body=None, **fields):
     """A request as `receive` gives it."""
     raw = a_body(history if history is not None else [user()], **fields) if body is None else body
-    received = receive(dialect_for(path), path, {}, raw, caller=caller, recall=recall or Recall())
+    received = receive(dialect_for(path), path, {}, raw, caller=caller, recall=Recall() if recall is None else recall)
     assert received is not None
     return received
 

@@ -5,8 +5,9 @@ An edit applies to a request exactly when the request has a message with the edi
 edits of the part it shares and loses the others. Structs, since plans are stored.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -83,6 +84,8 @@ class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore")
 
 Edit = Replace | Summarise | Insert | StripReasoning | RestoreReasoning
 
+E = TypeVar("E", Replace, Summarise, Insert, StripReasoning, RestoreReasoning)
+
 EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta", "summarise", "insert", "strip", "restore"]
 
 
@@ -110,6 +113,11 @@ EMPTY_PLAN = Plan()
 def decode_plan(stored: bytes) -> Plan:
     """The plan that `encoded` wrote; raises msgspec.DecodeError on anything else."""
     return msgspec.msgpack.decode(stored, type=Plan)
+
+
+def edits_of(edits: Iterable[Edit], kind: type[E]) -> list[E]:
+    """The edits of one type. No `isinstance`: its "no" takes eight times as long, and most of a plan is of another type."""
+    return [edit for edit in edits if type(edit) is kind]
 
 
 def kind_of(edit: Edit) -> EditKind:

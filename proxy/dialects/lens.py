@@ -11,10 +11,21 @@ from functools import partial
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.edit import (
+    Edit,
+    Insert,
+    Plan,
+    Replace,
+    RestoreReasoning,
+    StripReasoning,
+    Summarise,
+    edits_of,
+)
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
+
+_IN_PLACE = (Replace, StripReasoning, RestoreReasoning)
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +59,8 @@ def apply_plan(
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
             changes.append((span if written else (view.spans[number - 1][1], span[1]), written))
             first = min(first, number)
-    for edit in standing:
-        if isinstance(edit, Insert) and index[edit.after] not in hidden:
+    for edit in edits_of(standing, Insert):
+        if index[edit.after] not in hidden:
             at = view.spans[index[edit.after]][1]
             changes.append(((at, at), b"," + dialect.user_message(edit.text)))
             first = min(first, index[edit.after] + 1)
@@ -60,12 +71,12 @@ def apply_plan(
 def stands(edit: Edit, index: dict[bytes, int]) -> bool:
     """Whether the request has the message (both ends of the range) that the edit is anchored to."""
     match edit:
+        case Replace() | StripReasoning() | RestoreReasoning():
+            return edit.at in index
         case Summarise():
             return edit.first in index and edit.last in index
         case Insert():
             return edit.after in index
-        case Replace() | StripReasoning() | RestoreReasoning():
-            return edit.at in index
 
 
 def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, Summarise]]:
@@ -73,8 +84,8 @@ def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list
 
     A later summary swallows an earlier one. Where two overlap, the wider counts, of equal ones the later.
     """
-    later_first = reversed(standing)
-    ranges = [(index[edit.first], index[edit.last], edit) for edit in later_first if isinstance(edit, Summarise)]
+    later_first = reversed(edits_of(standing, Summarise))
+    ranges = [(index[edit.first], index[edit.last], edit) for edit in later_first]
     kept: list[tuple[int, int, Summarise]] = []
     for start, end, edit in sorted(ranges, key=lambda one: one[0] - one[1]):
         if start <= end and all(end < other[0] or other[1] < start for other in kept):
@@ -85,7 +96,7 @@ def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list
 def _by_message(edits: Iterable[Edit], index: dict[bytes, int]) -> dict[int, list[Edit]]:
     grouped: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
-        if isinstance(edit, Replace | StripReasoning | RestoreReasoning):
+        if isinstance(edit, _IN_PLACE):
             grouped[index[edit.at]].append(edit)
     return grouped
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from proxy.conversation.edit import Edit, Plan, Replace, StripReasoning, Summarise
+from proxy.conversation.edit import Edit, Plan, Replace, StripReasoning, Summarise, edits_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import DropOption
 from proxy.exchange.policy import Policy
@@ -33,7 +33,7 @@ def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, pol
     if not late:
         return False
     conversation = received.conversation
-    gone = {index[edit.at] for edit in plan.edits if isinstance(edit, StripReasoning) and edit.at in index}
+    gone = {index[edit.at] for edit in edits_of(plan.edits, StripReasoning) if edit.at in index}
     left = [bare(message) if number in gone else message for number, message in enumerate(conversation.messages)]
     return gate(conversation.model, left, min(late) + 1) == "needs_drop_option"
 
@@ -65,9 +65,9 @@ def _late(edit: Edit, index: Mapping[bytes, int], *, clears: bool) -> int | None
     `clears`: placeholders may have come in front of signed reasoning; else they come only where none stands behind.
     """
     match edit:
+        case Replace():
+            return index.get(edit.at) if clears and edit.kind == "clear" else None
         case Summarise() if edit.first in index and edit.last in index:
             return index[edit.last]
-        case Replace(kind="clear") if clears and edit.at in index:
-            return index[edit.at]
         case _:
             return None

@@ -17,7 +17,15 @@ from proxy.compaction.prompt import READER, asked, flattened, histories, instruc
 from proxy.compaction.record import deterministic
 from proxy.compaction.span import Span, choose_span
 from proxy.compaction.summary import Verdict, bare, judge, pinned_facts, standing_text
-from proxy.conversation.edit import Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.edit import (
+    Insert,
+    Plan,
+    Replace,
+    RestoreReasoning,
+    StripReasoning,
+    Summarise,
+    edits_of,
+)
 from proxy.conversation.model import Message, Text
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Splice
@@ -92,7 +100,7 @@ def need_of(
         return None
     index = {key: number for number, key in enumerate(received.keys)}
     summaries = sorted(
-        (edit for edit in plan.edits if isinstance(edit, Summarise) and edit.last in index),
+        (edit for edit in edits_of(plan.edits, Summarise) if edit.last in index),
         key=lambda edit: index[edit.last],
     )
     covered = index[summaries[-1].last] if summaries else -1

@@ -4,80 +4,27 @@ from collections.abc import Sequence
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Insert, Plan, Replace, RestoreReasoning, StripReasoning, Summarise
+from proxy.conversation.edit import (
+    Edit,
+    Insert,
+    Plan,
+    Replace,
+    RestoreReasoning,
+    StripReasoning,
+    Summarise,
+    edits_of,
+)
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
-from proxy.conversation.pairing import Pair, paired
-from proxy.dialects.base import View
 from proxy.dialects.lens import stands, written_summaries
 from proxy.exchange.receive import Memory, Received
+from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
-from proxy.pruning.results import Standing, results_of
 from proxy.tokens.context import Last, Present
-from proxy.tokens.estimate import Scale, Weight
+from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Growth, Learned, predict, predict_first
 
-
-class Weighed(msgspec.Struct, frozen=True, kw_only=True):
-    """A request on the scale, before any plan."""
-
-    weights: tuple[Weight, ...]
-    """Of each message of the history, as the client sent it."""
-    system: int
-    tools: int
-    index: dict[bytes, int]
-    """Prefix key → index of its message."""
-    bare: tuple[tuple[int, ...], ...]
-    """Of each part of each message, without what the wire format adds around a result: that stays when the content is
-    replaced."""
-
-    def contents(self, index: int) -> tuple[int, ...]:
-        """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
-        return self.bare[index]
-
-
-def weigh(received: Received, scale: Scale) -> Weighed:
-    """Weigh what the request carries; every message only once a process."""
-    conversation = received.conversation
-    weights = weights_of(received.view, scale)
-    envelope = scale.overheads.result
-    return Weighed(
-        weights=weights,
-        system=scale.weigh_system(conversation),
-        tools=scale.weigh_tools(conversation.tools),
-        index={key: number for number, key in enumerate(received.keys)},
-        bare=received.view.notes.extended(
-            ("bare", scale.name),
-            lambda known: [tuple([max(0, part - envelope) for part in new.parts]) for new in weights[len(known) :]],
-        ),
-    )
-
-
-def weights_of(view: View, scale: Scale) -> tuple[Weight, ...]:
-    """The weight of each message; those that the line's last request had are not even looked up."""
-    messages = view.conversation.messages
-    return view.notes.extended(("weights", scale.name), lambda known: map(scale.weigh, messages[len(known) :]))
-
-
-def pairs_of(view: View) -> tuple[tuple[Pair, ...], ...]:
-    """The results of each message with their calls; only new messages are looked at."""
-    messages = view.conversation.messages
-    return view.notes.extended("pairs", lambda known: paired(messages, known)[len(known) :])
-
-
-def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tuple[Standing, ...], ...]:
-    """The results of each message as the client sent them; only new messages are looked at."""
-    view, keys = received.view, received.keys
-    messages, found = view.conversation.messages, pairs_of(view)
-    return view.notes.extended(
-        ("results", received.origin, scale.name),
-        lambda known: [results_of(own, messages, keys, weighed.contents) for own in found[len(known) :]],
-    )
-
-
-def known_weights(view: View, scale: Scale) -> int:
-    """The number of leading messages that `weights_of` need not look up."""
-    return view.notes.known(("weights", scale.name))
+_ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
 
 def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
@@ -100,6 +47,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
         tokens[start] = summary.tokens_after
     for edit in edits:
         match edit:
+            case Replace():
+                pass
             case StripReasoning() if index[edit.at] not in hidden:
                 tokens[index[edit.at]] -= edit.tokens_before
             case Insert() if index[edit.after] not in hidden:
@@ -113,8 +62,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     """Tokens of the reasoning that goes out under the plan."""
-    if not any(isinstance(edit, StripReasoning | RestoreReasoning | Summarise) for edit in plan.edits):
-        return _reasoning(weighed)
+    if not any(type(edit) in _ABOUT_REASONING for edit in plan.edits):
+        return weighed.reasoning
     index = weighed.index
     edits = [edit for edit in plan.edits if stands(edit, index)]
     tokens = [weight.reasoning for weight in weighed.weights]
@@ -133,7 +82,7 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
 
 def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
     """Of several replacements of one result, the one decided last stands."""
-    return {(edit.at, edit.part): edit for edit in edits if isinstance(edit, Replace)}
+    return {(edit.at, edit.part): edit for edit in edits_of(edits, Replace)}
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +144,7 @@ def formula_inputs(
         tools=_scaled(weighed.tools, learned),
         new=predict(learned, growth).tokens,
         reasoning=standing_reasoning(weighed, plan),
-        reasoning_raw=_reasoning(weighed),
+        reasoning_raw=weighed.reasoning,
         unmeasured=reply is None and len(run) > 0,
     )
     return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
@@ -221,7 +170,7 @@ def _first_inputs(
         tools=weighed.tools,
         new=predicted - fixed,
         reasoning=standing_reasoning(weighed, plan),
-        reasoning_raw=_reasoning(weighed),
+        reasoning_raw=weighed.reasoning,
         priming=scale.overheads.request,
     )
     return Inputs(present=present, last=None, growth=growth, has_media=_has_media(messages))
@@ -229,10 +178,6 @@ def _first_inputs(
 
 def _scaled(tokens: int, learned: Learned) -> int:
     return round(tokens * learned.factor)
-
-
-def _reasoning(weighed: Weighed) -> int:
-    return sum(weight.reasoning for weight in weighed.weights)
 
 
 def _results(messages: Sequence[Message]) -> int:
@@ -252,8 +197,8 @@ def compacted_since(plan: Plan, memory: Memory) -> bool:
 
     A record of a few steps is one more edit of the measured part.
     """
-    known = {edit for edit in memory.measured_plan.edits if isinstance(edit, Summarise)}
-    new = [edit for edit in plan.edits if isinstance(edit, Summarise) and edit not in known]
+    known = edits_of(memory.measured_plan.edits, Summarise)
+    new = [edit for edit in edits_of(plan.edits, Summarise) if edit not in known]
     usage = memory.measured.usage if memory.measured else None
     measured = usage.input_tokens or 0 if usage is not None else 0
     return any(2 * (edit.tokens_before - edit.tokens_after) >= measured for edit in new)
@@ -280,8 +225,8 @@ def _returned(run: Sequence[Message], anchor: Anchor) -> float | None:
 
 def _carries_reasoning(received: Received, run: range, plan: Plan) -> bool:
     """Whether the body, as it goes out, holds reasoning in any of these messages."""
-    stripped = {edit.at for edit in plan.edits if isinstance(edit, StripReasoning)}
-    restored = {edit.at for edit in plan.edits if isinstance(edit, RestoreReasoning) and edit.tokens_after}
+    stripped = {edit.at for edit in edits_of(plan.edits, StripReasoning)}
+    restored = {edit.at for edit in edits_of(plan.edits, RestoreReasoning) if edit.tokens_after}
     messages = received.conversation.messages
     return any(
         received.keys[number] not in stripped

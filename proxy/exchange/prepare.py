@@ -17,12 +17,12 @@ from proxy.dialects.lens import stands
 from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import need_of
 from proxy.exchange.early import absorbed, early_record
-from proxy.exchange.measure import Weighed, results_in, weigh
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received
+from proxy.exchange.weigh import Weighed, results_in, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune

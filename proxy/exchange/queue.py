@@ -9,7 +9,7 @@ The edit names the ids of what it says, so that a plan never takes the same mess
 
 from collections.abc import Sequence
 
-from proxy.conversation.edit import Insert, Plan
+from proxy.conversation.edit import Insert, Plan, edits_of
 from proxy.exchange.ready import Draft
 from proxy.ledger.records import Queued
 
@@ -29,4 +29,4 @@ def queued_edits(draft: Draft, queued: Sequence[Queued]) -> tuple[Insert, ...]:
 
 def said(plan: Plan) -> frozenset[str]:
     """Ids of the queued messages that stand in a plan."""
-    return frozenset(name for edit in plan.edits if isinstance(edit, Insert) for name in edit.ids)
+    return frozenset(name for edit in edits_of(plan.edits, Insert) for name in edit.ids)

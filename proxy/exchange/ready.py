@@ -7,14 +7,15 @@ from hashlib import blake2b
 
 import msgspec
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.binding import drop_option
 from proxy.exchange.compact import Need
-from proxy.exchange.measure import Inputs, Weighed, formula_inputs, standing_tokens
+from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received
+from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import ContextSize, context_size, reserve_tokens
 from proxy.tokens.estimate import Scale
@@ -69,7 +70,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summarised(self) -> bool:
         """Whether a summary stands in the body."""
-        return any(isinstance(edit, Summarise) for edit in self.sent_plan.edits)
+        return bool(edits_of(self.sent_plan.edits, Summarise))
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     option = drop_option(received, draft.weighed.index, sent.plan, policy)
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
-    came = sum(weight.total for weight in draft.weighed.weights)
+    came = draft.weighed.total
     removed = max(0, came - sum(sent.tokens))
     body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
     return Ready(

@@ -6,7 +6,7 @@ An answer's reasoning is kept with its anchor (`Reply.reasoning`, in the dialect
 from collections.abc import Iterator
 from dataclasses import replace
 
-from proxy.conversation.edit import RestoreReasoning, StripReasoning
+from proxy.conversation.edit import RestoreReasoning, StripReasoning, edits_of
 from proxy.conversation.fingerprint import digest, reply_print
 from proxy.conversation.model import Message
 from proxy.dialects.kept import is_sealed, restorations
@@ -40,8 +40,14 @@ def restored(draft: Draft) -> Draft:
     policy = draft.policy.reasoning
     if policy.restore is False or policy.rule.refuses:
         return draft
-    known = {edit.at for edit in draft.plan.edits if isinstance(edit, RestoreReasoning | StripReasoning)}
-    return draft.with_edits(tuple(edit for edit in _restorations(draft) if edit.at not in known))
+    found = tuple(_restorations(draft))
+    if not found:
+        return draft
+    edits = draft.plan.edits
+    known = {edit.at for edit in edits_of(edits, RestoreReasoning)} | {
+        edit.at for edit in edits_of(edits, StripReasoning)
+    }
+    return draft.with_edits(tuple(edit for edit in found if edit.at not in known))
 
 
 def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:

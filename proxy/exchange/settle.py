@@ -1,14 +1,13 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
 from heapq import nlargest
+from itertools import chain
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
+from proxy.conversation.edit import Edit, Replace, Summarise, edits_of, kind_of, saved_tokens
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
-from proxy.dialects.lens import stands
-from proxy.exchange.measure import pairs_of
 from proxy.exchange.money import money_of
 from proxy.exchange.prepare import Ready
 from proxy.ledger.records import Anchor, Item, Turn
@@ -182,24 +181,18 @@ def _said(edit: Edit) -> str:
 
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
-    index = ready.weighed.index
-    edits = [edit for edit in ready.sent_plan.edits if stands(edit, index)]
-    edited = {(index[edit.at], edit.part): edit for edit in edits if isinstance(edit, Replace)}
-    hidden = {
-        number
-        for edit in edits
-        if isinstance(edit, Summarise)
-        for number in range(index[edit.first], index[edit.last] + 1)
-    }
+    edits, index = ready.sent_plan.edits, ready.weighed.index
+    edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
+    summaries = edits_of(edits, Summarise)
+    hidden = {number for edit in summaries for number in range(index[edit.first], index[edit.last] + 1)}
     by_tool: dict[str, int] = {}
     found: list[tuple[int, int, str, str]] = []
-    for pair in (pair for some in pairs_of(ready.received.view) for pair in some):
-        tokens, tool = ready.weighed.weights[pair.message].parts[pair.part], pair.tool or "?"
+    for tokens, message, part, tool in chain.from_iterable(ready.weighed.sizes):
         by_tool[tool] = by_tool.get(tool, 0) + tokens
-        if pair.message not in hidden:
-            edit = edited.get((pair.message, pair.part))
-            standing = (tokens, "") if edit is None else (edit.tokens_after, edit.kind)
-            found.append((standing[0], pair.message + 1, tool, standing[1]))
+        if message not in hidden:
+            edit = edited.get((message, part)) if edited else None
+            stands = (tokens, "") if edit is None else (edit.tokens_after, edit.kind)
+            found.append((stands[0], message + 1, tool, stands[1]))
     largest = nlargest(_MOST_ITEMS, found)
     return by_tool, tuple(
         Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest

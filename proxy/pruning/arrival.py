@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from proxy.conversation.edit import Edit, Replace, ResultEdit
+from proxy.conversation.edit import Edit, Replace, ResultEdit, edits_of
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.reading import offers_editing, reads_file
 from proxy.pruning.results import Standing
@@ -47,7 +47,7 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
 def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:
     """Finds the results that stand whole in the body and may hold what a text says."""
     messages, keys, end = situation.messages, situation.keys, situation.seen
-    edited = frozenset((edit.at, edit.part) for edit in situation.plan.edits if isinstance(edit, Replace))
+    edited = frozenset([(edit.at, edit.part) for edit in edits_of(situation.plan.edits, Replace)])
     within = range(first_open(messages, keys, situation.plan), end)
     situation.passages.catch_up(messages, keys, end)
     return lambda text: situation.passages.alike(text, messages, keys, within, edited)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from proxy.conversation.edit import Plan, Replace, Summarise
+from proxy.conversation.edit import Plan, Replace, Summarise, edits_of
 from proxy.conversation.model import Message, ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.pruning.policy import PrunePolicy
@@ -17,7 +17,7 @@ from proxy.pruning.situation import Situation
 
 def first_open(messages: Sequence[Message], keys: Sequence[bytes], plan: Plan) -> int:
     """Index behind the last summary, ours or the client's; what lies before it is settled."""
-    ends = {edit.last for edit in plan.edits if isinstance(edit, Summarise)}
+    ends = {edit.last for edit in edits_of(plan.edits, Summarise)}
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].summary_marked or (ends and keys[index] in ends):
             return index + 1
@@ -36,7 +36,7 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     for position, standing in enumerate(found):
         if answers[standing.call_message] != standing.calls:
             found[position] = standing._replace(broken=True)
-    edits = {(edit.at, edit.part): edit for edit in situation.plan.edits if isinstance(edit, Replace)}
+    edits = {(edit.at, edit.part): edit for edit in edits_of(situation.plan.edits, Replace)}
     if edits:
         for position, standing in enumerate(found):
             edit = edits.get((standing.key, standing.part))

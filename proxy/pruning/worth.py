@@ -102,7 +102,7 @@ def _entries(situation: Situation) -> Entries:
     place = {key: index for index, key in enumerate(situation.keys)}
     changed: dict[int, int] = {}
     for edit in situation.plan.edits:
-        if isinstance(edit, Replace | Summarise):
+        if isinstance(edit, (Replace, Summarise)):
             at = place.get(edit.at if isinstance(edit, Replace) else edit.first)
             if at is not None:
                 changed[edit.decided] = min(changed.get(edit.decided, at), at)

@@ -9,11 +9,11 @@ from proxy.compaction.policy import is_hopeless
 from proxy.dialects.base import Dialect
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
-from proxy.exchange.measure import known_weights
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
+from proxy.exchange.weigh import known_weights
 from proxy.ledger.records import Queued
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of

@@ -132,14 +132,16 @@ def with_keys(raw: bytes, values: Mapping[str, bytes]) -> bytes:
 
 def splice(body: bytes, changes: Iterable[tuple[Span, bytes]]) -> bytes:
     """The body with each span replaced; spans must not overlap. Everything else keeps its bytes."""
-    pieces = []
+    # Views, so that what stays is copied once.
+    whole = memoryview(body)
+    pieces: list[bytes | memoryview] = []
     position = 0
     for (start, end), text in sorted(changes, key=lambda change: change[0]):
         if start < position:
             raise ValueError("splices overlap")
-        pieces += [body[position:start], text]
+        pieces += (whole[position:start], text)
         position = end
-    pieces.append(body[position:])
+    pieces.append(whole[position:])
     return b"".join(pieces)
 
 

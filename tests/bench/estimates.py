@@ -22,8 +22,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from proxy.conversation.edit import EMPTY_PLAN
-from proxy.exchange.measure import Weighed, formula_inputs, standing_tokens, weigh
+from proxy.exchange.measure import formula_inputs, standing_tokens
 from proxy.exchange.receive import NO_MEMORY, Memory, Received
+from proxy.exchange.weigh import Weighed, weigh
 from proxy.ledger.records import Anchor, Reply
 from proxy.server.tokenizers import counter
 from proxy.tokens.context import context_size

@@ -12,6 +12,7 @@ from proxy.conversation.edit import (
     StripReasoning,
     Summarise,
     decode_plan,
+    edits_of,
     kind_of,
     saved_tokens,
 )
@@ -47,6 +48,12 @@ edits = st.one_of(
     st.builds(RestoreReasoning, at=keys, payload=texts, tokens_after=counts),
 )
 plans = st.lists(edits, max_size=6).map(lambda found: Plan(tuple(found)))
+
+
+@given(st.lists(edits))
+def test_the_edits_of_one_type_keep_their_order(some):
+    for kind in (Replace, Summarise, Insert, StripReasoning, RestoreReasoning):
+        assert edits_of(some, kind) == [edit for edit in some if isinstance(edit, kind)]
 
 
 @given(plan=plans)

@@ -15,7 +15,8 @@ from proxy.exchange.compact import (
     summary_calls,
     warm_body,
 )
-from proxy.exchange.measure import standing_tokens, weigh
+from proxy.exchange.measure import standing_tokens
+from proxy.exchange.weigh import weigh
 from tests.builders import (
     a_clear,
     a_context,

@@ -12,9 +12,9 @@ from proxy.exchange.measure import (
     reply_end,
     standing_reasoning,
     standing_tokens,
-    weigh,
 )
 from proxy.exchange.receive import NO_MEMORY
+from proxy.exchange.weigh import weigh
 from proxy.tokens.context import context_size
 from proxy.tokens.learn import NOTHING_LEARNED
 from proxy.tokens.usage import Usage

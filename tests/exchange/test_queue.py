@@ -7,10 +7,11 @@ from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan
 from proxy.conversation.recall import Recall
 from proxy.exchange.compact import made_without_model, need_of, summary_calls, warm_body
-from proxy.exchange.measure import standing_tokens, weigh
+from proxy.exchange.measure import standing_tokens
 from proxy.exchange.prepare import prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Memory
+from proxy.exchange.weigh import weigh
 from proxy.ledger.records import Queued
 from proxy.tokens.context import Present, context_size
 from tests.builders import (

@@ -5,9 +5,9 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
-from proxy.exchange.measure import weigh
 from proxy.exchange.ready import draft_of, ready_of, session_id
 from proxy.exchange.receive import NO_MEMORY
+from proxy.exchange.weigh import weigh
 from proxy.tokens.learn import NOTHING_LEARNED
 from tests.builders import QUIET, a_clear, a_received, a_scale, a_summary, plan_of, rounds, said, user, words
 

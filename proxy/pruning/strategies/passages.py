@@ -102,8 +102,9 @@ class Passages:
             if len(line) <= SHORT_LINE:
                 stretch = lines[start + 1 : start + _STEP]
                 line = next((other for other in stretch if len(other) > SHORT_LINE), "")
-            if line:
-                _put(self._lines, hash(line), number)
+            # Nearly every line is a new one.
+            if line and self._lines.setdefault(name := hash(line), number) != number:
+                _put(self._lines, name, number)
 
 
 def _put(places: _Places, name: int, number: int) -> None:

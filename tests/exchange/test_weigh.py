@@ -1,0 +1,40 @@
+"""What a request weighs before any plan."""
+
+from proxy.conversation.recall import Recall
+from proxy.exchange.weigh import Size, known_weights, results_in, weigh
+from tests.builders import a_received, a_scale, calls, count, result, rounds, said, user, words
+
+HISTORY = rounds(*(words(str(number), 100) for number in range(5)))
+LONGER = [*HISTORY, said("done"), user("next"), calls("z", tool="look"), result("z", words("z", 50))]
+
+
+def test_all_messages_together_weigh_what_each_weighs():
+    scale = a_scale()
+    weighed = weigh(a_received(LONGER), scale)
+
+    assert weighed.total == sum(weight.total for weight in weighed.weights)
+    assert weighed.reasoning == 0
+    assert len(weighed.weights) == len(LONGER)
+
+
+def test_results_are_listed_with_their_weight_and_their_tool():
+    weighed = weigh(a_received([user(), calls("a", tool="look"), result("a", words("a", 40)), result("b", "?")]), a_scale())
+    envelope = a_scale().overheads.result
+
+    sizes = [size for some in weighed.sizes for size in some]
+
+    assert sizes == [Size(40 + envelope, 2, 0, "look"), Size(count("?") + envelope, 3, 0, "?")]
+    assert weighed.contents(2) == (40,)
+
+
+def test_a_turn_carries_on_what_its_line_has_weighed_and_comes_to_the_same():
+    recall, scale = Recall(), a_scale()
+    for history in (HISTORY * 4, [*HISTORY * 4, *LONGER]):
+        received = a_received(history, recall=recall)
+        weighed = weigh(received, scale)
+        results = results_in(received, weighed, scale)
+    anew = a_received([*HISTORY * 4, *LONGER])
+
+    assert known_weights(received.view, scale) == len(HISTORY * 4)
+    assert weighed == weigh(anew, scale)
+    assert results == results_in(anew, weighed, scale)
