@@ -18,7 +18,9 @@ def test_all_messages_together_weigh_what_each_weighs():
 
 
 def test_results_are_listed_with_their_weight_and_their_tool():
-    weighed = weigh(a_received([user(), calls("a", tool="look"), result("a", words("a", 40)), result("b", "?")]), a_scale())
+    weighed = weigh(
+        a_received([user(), calls("a", tool="look"), result("a", words("a", 40)), result("b", "?")]), a_scale()
+    )
     envelope = a_scale().overheads.result
 
     sizes = [size for some in weighed.sizes for size in some]
