@@ -72,10 +72,14 @@ def words(text: str) -> Counter[str]:
 
 
 @remembered(room_bytes=4 * 1024 * 1024)
-def words_of_json(text: str) -> frozenset[str]:
-    """The identifiers in the strings of a JSON text, whose escaped line ends and quotes would glue words together."""
+def words_of_json(text: str) -> tuple[str, ...]:
+    """The distinct identifiers in the strings of a JSON text, in order of first appearance.
+
+    Its escaped line ends and quotes would glue words together. No set: what is chosen among equals would then depend on
+    the process.
+    """
     plain = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\0", "\\")
-    return frozenset(_names(plain))
+    return tuple(dict.fromkeys(_names(plain)))
 
 
 def _names(text: str) -> Iterator[str]:

@@ -164,7 +164,7 @@ def _lasting_words(messages: Sequence[Message]) -> frozenset[str]:
                 case Text():
                     found.update(words(part.text))
                 case ToolCall():
-                    found |= words_of_json(part.arguments)
+                    found.update(words_of_json(part.arguments))
                 case _:
                     pass
     return frozenset(found)

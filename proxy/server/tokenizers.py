@@ -11,7 +11,7 @@ own package loads all its vocabularies in Python on import (0.7 s, 66 MB more), 
 
 Looked at and not taken, since a call's share of counting is a tenth (2026-11; 1.5 million tokens counted alike by all):
 toktok-rs 0.3 counts new text in a third of the time, but holds 25 MB more, takes 0.4 s longer to load and is two months
-old; quicktok 0.4 is much the same at two thirds of that speed; splintr-rs 0.22 gains only on words that it has seen, keeps
+old; quicktok 0.4 is much the same at three quarters of that speed; splintr-rs 0.22 gains only on words that it has seen, keeps
 long pieces for good (450 MB after 5 MB of one letter) and takes 2 s for 5 MB of spaces; kitoken and riptoken are no faster.
 
 Since the binding keeps the GIL, a thread would not help the event loop: long texts are counted in pieces of some
