@@ -9,17 +9,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _PIECE_BYTES = 1024 * 1024
 """A body of known length reaches the application in pieces of this size, not of a socket's."""
 _FEW_BYTES = 64 * 1024
+LAST_CALLS_S = 1
+"""How long a connection without a call stays open when the server ends: a call may be on its way, and whoever sent it cannot
+tell whether it was read, so it is not sent again."""
 LEAVING = "pruning_proxy.leaving"
 """ASGI extension: a function that is told whom to call when the client leaves (None: nobody any more)."""
 
 
 class Protocol(HttpToolsProtocol):
-    """As its base, but for three things.
+    """As its base, but for four things.
 
     The transport holds an answer's head back until the next write, or the end of this loop turn. A large body is
     gathered, joined once, before the application is woken for it. And an application that has read the whole body can
-    have itself called when the client leaves: waiting for that in `receive` takes a task for every call.
+    have itself called when the client leaves: waiting for that in `receive` takes a task for every call. And a server
+    that ends says so in its last answers (`connection: close`) before it closes a connection that is kept for more.
     """
+
+    _ending = False
 
     _gathered: list[bytes] | None = None
     _gathered_bytes = 0
@@ -47,6 +53,8 @@ class Protocol(HttpToolsProtocol):
         self._gathered = [] if length.isdigit() and int(length) > _FEW_BYTES else None
         self._gathered_bytes = 0
         super().on_headers_complete()
+        if self._ending:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """See httptools."""
@@ -64,6 +72,16 @@ class Protocol(HttpToolsProtocol):
         if self._gathered:
             self._deliver(self._gathered)
         super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """See uvicorn: the server ends."""
+        self._ending = True
+        self.timeout_keep_alive = LAST_CALLS_S
+        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]  # None before the first call
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(LAST_CALLS_S, self.timeout_keep_alive_handler)
+        elif not self.cycle.response_started:
+            self.cycle.keep_alive = False
 
     def _watch(self, when_left: Callable[[], None] | None) -> None:
         self._when_left = when_left

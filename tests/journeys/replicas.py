@@ -67,11 +67,11 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(number, store_url, directory, *, prune=EAGER, **provider):
-    """So many proxy processes on one store."""
+async def replicas(number, store_url, directory, *, prune=EAGER, around=lambda provider: provider, **provider):
+    """So many proxy processes on one store; `around` may put something in front of their provider."""
     async with AsyncExitStack() as stack:
         behind = a_provider(**provider)
-        url = await stack.enter_async_context(serving(behind))
+        url = await stack.enter_async_context(serving(around(behind)))
         processes = []
         for index in range(number):
             own = directory / f"replica-{index}"

@@ -220,3 +220,68 @@ async def test_watched_connection_is_read_again():
     await asyncio.sleep(0.01)
 
     assert not protocol.flow.read_paused
+
+
+async def until(true):
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def answered(scope, receive, send):
+    await start(send)
+    await chunk(send, b"abcd", more=False)
+
+
+async def test_a_server_that_ends_answers_the_call_that_was_on_its_way_and_says_that_it_is_the_last():
+    protocol, transport = connected(answered)
+    protocol.data_received(a_call(None, method="GET"))
+    await until(lambda: transport.written)
+    protocol.shutdown()
+    assert not transport.closing
+    protocol.data_received(a_call(None, method="GET"))
+    await until(lambda: transport.closing)
+    first, last = transport.written
+
+    assert b"connection: close" not in first
+    assert b"connection: close" in last
+    assert last.endswith(b"abcd")
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_a_connection_without_a_call_is_closed_some_time_after_the_end_began(calls):
+    protocol, transport = connected(answered)
+    if calls:
+        protocol.data_received(a_call(None, method="GET"))
+        await until(lambda: transport.written)
+    protocol.shutdown()
+    assert not transport.closing
+    await until(lambda: transport.closing)
+
+    assert len(transport.written) == calls
+
+
+async def test_an_answer_that_had_begun_when_the_end_did_is_not_cut_and_one_that_had_not_says_that_it_is_the_last():
+    gate, told = asyncio.Event(), []
+
+    async def app(scope, receive, send):
+        if scope["path"] == "/begun":
+            await start(send)
+        told.append(scope["path"])
+        await gate.wait()
+        if scope["path"] != "/begun":
+            await start(send)
+        await chunk(send, b"abcd", more=False)
+
+    (begun, its_transport), (other, transport) = connected(app), connected(app)
+    begun.data_received(b"GET /begun HTTP/1.1\r\nhost: h\r\n\r\n")
+    other.data_received(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
+    await until(lambda: len(told) == 2)
+    begun.shutdown()
+    other.shutdown()
+    gate.set()
+    await until(lambda: its_transport.closing and transport.closing)
+
+    assert b"".join(its_transport.written).endswith(b"abcd")
+    assert b"connection: close" not in b"".join(its_transport.written)
+    assert b"connection: close" in b"".join(transport.written)
