@@ -22,7 +22,8 @@ from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale
-from proxy.tokens.learn import Growth, Learned, predict, predict_first
+from proxy.tokens.fit import Growth
+from proxy.tokens.learn import Learned, predict, predict_first
 
 _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 

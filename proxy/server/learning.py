@@ -1,5 +1,6 @@
 """What actual counts taught, kept per upstream, model and encoding; shared and persisted through the ledger."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import structlog
@@ -10,7 +11,7 @@ from proxy.ledger.store import Ledger
 from proxy.server.policies import encoding_wish
 from proxy.server.tokenizers import tokenizer_for
 from proxy.settings.values import Settings
-from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, decode, encode, learned_name, update
+from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, decode, encode, learned_name, merged, update
 from proxy.tokens.treatment import Treatment, treatment
 
 _FEW = 16
@@ -27,6 +28,8 @@ class Estimates:
         self._ledger = ledger
         self._enabled = enabled
         self._states: dict[str, Learned] = {}
+        self._unwritten: Counter[str] = Counter()
+        """Samples that the ledger never got, by name."""
 
     async def get(self, upstream: str, model: str, encoding: str) -> Learned:
         """What is known; read from the ledger at first use."""
@@ -49,8 +52,22 @@ class Estimates:
         name = learned_name(upstream, model, encoding)
         before = self._states.get(name, NOTHING_LEARNED)
         state = self._states[name] = update(before, sample)
-        if state.samples != before.samples and (state.samples <= _FEW or state.samples % _EVERY == 0):
+        if state.samples == before.samples:
+            return
+        self._unwritten[name] += 1
+        if state.samples <= _FEW or self._unwritten[name] >= _EVERY:
+            await self._share(name)
+
+    async def _share(self, name: str) -> None:
+        """Write what we know, together with what other replicas have written meanwhile."""
+        stored = decode(await self._ledger.learned(name))
+        new = self._unwritten.pop(name, 0)
+        state = self._states[name] = merged(self._states[name], stored, new)
+        try:
             await self._ledger.learn(name, encode(state))
+        except StoreError:
+            self._unwritten[name] += new
+            raise
 
 
 async def treatments(ledger: Ledger, settings: Settings, turns: Iterable[Turn]) -> dict[tuple[str, str], Treatment]:

@@ -1,16 +1,11 @@
 """What the actual counts teach about the estimates, for one upstream, model and encoding.
 
 Learned from *growth*: what an input grew by since its anchor, beyond the answer that was sent back, against what the new
-messages were estimated at. (The whole would teach nothing, since most of it is known.) The model is linear and small:
+messages were estimated at. (The whole would teach nothing, since most of it is known.) The model is linear and small, see
+`fit`. First calls have no anchor; they teach `preamble`, what a provider puts in front that no request shows.
 
-    actual growth = factor · tokens + per_message · messages + per_result · results + reasoning_kept · reasoning
-
-`factor` is the other tokenizer's density, `per_message` and `per_result` are envelopes that our tables do not know, and
-`reasoning_kept` says what became of the last answer's reasoning: 1 when a provider keeps what the request did not carry,
-−1 when it drops what the request did carry. A simpler model is taken unless the larger one is clearly better on what was
-seen: first none, then the factor alone. Fits are least absolute *relative* errors (reweighted least squares), so some
-wild samples do no harm, and all coefficients are clamped. First calls have no anchor; they teach `preamble`, what a
-provider puts in front that no request shows.
+Replicas learn together: each sample has a number, and what two of them know is the newest of both (`merged`). Merging again,
+in whichever order, changes nothing, so a replica whose write was overtaken by another's makes it good with its next one.
 
 Not learned from: cut streams, impossible usage, conversations that the server edits, media, and calls with new edits.
 """
@@ -20,35 +15,14 @@ from typing import Final
 
 import msgspec
 
+from proxy.tokens.fit import IDENTITY, SMALL, Coefficients, Growth, Observed, fitted, linear, median, relative
+
 KEPT: Final = 48
 """Samples that a fit looks at: some sessions' worth, so that a provider's change is followed within a day."""
 _KEPT_FIRST: Final = 24
-_LEAST_LINEAR: Final = 8
-_SMALL: Final = 50.0
-"""Tokens below which an error counts as if the growth were this large: a few tokens of ten do not matter."""
 _BASE_RANGE: Final = (0.8, 1.4)
 """Expected growth over estimate before anything is learned: recorded p5 and p95 of strangers' tokenizers."""
 _FIRST_RANGE: Final = (0.8, 1.6)
-
-Coefficients = tuple[float, float, float, float]
-"""factor, per_message, per_result, reasoning_kept"""
-
-_IDENTITY: Final[Coefficients] = (1.0, 0.0, 0.0, 0.0)
-_LOW: Final[Coefficients] = (0.5, -20.0, -20.0, -1.0)
-_HIGH: Final[Coefficients] = (2.0, 400.0, 400.0, 1.0)
-# Strength of the pull to the identity: (noise of 5 % / plausible deviation)², by coefficient.
-_PULL: Final[Coefficients] = (0.03, 6e-6, 6e-6, 0.01)
-
-
-class Growth(msgspec.Struct, frozen=True, array_like=True):
-    """What is new in a request since its anchor, by estimate; for a first call everything."""
-
-    tokens: int
-    messages: int = 0
-    results: int = 0
-    """Tool results among the new messages."""
-    reasoning: int = 0
-    """Reasoning tokens of the anchor's answer."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,17 +36,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """False for what must not be learned from, see `is_usable`."""
 
 
-class Observed(msgspec.Struct, frozen=True, array_like=True):
-    """A sample that was taken in."""
-
-    growth: Growth
-    actual: int
-
-
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """What is known by now; stored under `learned_name`."""
 
-    coefficients: Coefficients = _IDENTITY
+    coefficients: Coefficients = IDENTITY
     range: tuple[float, float] = _BASE_RANGE
     """Actual over estimated growth: 5 % lie below, 5 % above."""
     preamble: float = 0.0
@@ -133,7 +100,7 @@ def is_usable(*, complete: bool, possible: bool, server_edits: bool, media: bool
 
 def predict(state: Learned, growth: Growth) -> Predicted:
     """The anchored estimate's `new`, corrected."""
-    tokens = max(0.0, _linear(state.coefficients, growth))
+    tokens = max(0.0, linear(state.coefficients, growth))
     return _ranged(tokens, state.range)
 
 
@@ -148,8 +115,8 @@ def update(state: Learned, sample: Sample) -> Learned:
         return state
     if not _is_plausible(sample):
         return msgspec.structs.replace(state, rejected=state.rejected + 1)
-    seen = Observed(sample.growth, sample.actual)
     count = state.samples + 1
+    seen = Observed(sample.growth, sample.actual, count)
     if not sample.anchored:
         first = (*state.recent_first, seen)[-_KEPT_FIRST:]
         state = msgspec.structs.replace(state, samples=count, recent_first=first)
@@ -157,6 +124,23 @@ def update(state: Learned, sample: Sample) -> Learned:
     recent = (*state.recent, seen)[-KEPT:]
     state = msgspec.structs.replace(state, samples=count, recent=recent)
     return _with_fit(state) if _is_due(len(recent), count, KEPT) else state
+
+
+def merged(ours: Learned, stored: Learned, new: int) -> Learned:
+    """What we know together with what is stored. `new`: how many of our samples were never written."""
+    recent = _newest(stored.recent, ours.recent, KEPT)
+    first = _newest(stored.recent_first, ours.recent_first, _KEPT_FIRST)
+    samples = max(ours.samples, stored.samples + new)
+    state = msgspec.structs.replace(ours, samples=samples, rejected=max(ours.rejected, stored.rejected))
+    if recent == ours.recent and first == ours.recent_first:
+        return state
+    state = msgspec.structs.replace(state, recent=recent, recent_first=first)
+    state = _with_fit(state) if recent else state
+    return _with_first_fit(state) if first else state
+
+
+def _newest(some: Sequence[Observed], others: Sequence[Observed], most: int) -> tuple[Observed, ...]:
+    return tuple(sorted(dict.fromkeys((*some, *others)), key=lambda one: one.number)[-most:])
 
 
 def _is_due(kept: int, count: int, most: int) -> bool:
@@ -172,43 +156,27 @@ def _is_plausible(sample: Sample) -> bool:
     return actual > 0 and actual * 4 >= tokens
 
 
-def _linear(coefficients: Coefficients, growth: Growth) -> float:
-    factor, per_message, per_result, kept = coefficients
-    return (
-        factor * growth.tokens + per_message * growth.messages + per_result * growth.results + kept * growth.reasoning
-    )
-
-
 def _ranged(tokens: float, span: tuple[float, float]) -> Predicted:
-    low, high = ((tokens + _SMALL) * edge - _SMALL for edge in span)
+    low, high = ((tokens + SMALL) * edge - SMALL for edge in span)
     return Predicted(tokens=round(tokens), low=max(0, round(low)), high=round(high))
 
 
 def _with_fit(state: Learned) -> Learned:
     seen = state.recent
-    candidates: list[tuple[Coefficients, float]] = [(_IDENTITY, 1.0)]
-    candidates.append((_fitted(seen, (0,)), 0.95))
-    if len(seen) >= _LEAST_LINEAR:
-        candidates.append((_fitted(seen, (0, 1)), 0.9))
-        candidates.append((_fitted(seen, (0, 1, 2, 3)), 0.85))
-    best, best_score = candidates[0][0], _score(candidates[0][0], seen)
-    for coefficients, must_beat in candidates[1:]:
-        score = _score(coefficients, seen)
-        if score < must_beat * best_score:
-            best, best_score = coefficients, score
-    span = _span(seen, lambda growth: _linear(best, growth), _BASE_RANGE)
+    best = fitted(seen, state.recent_first)
+    span = _span(seen, lambda growth: linear(best, growth), _BASE_RANGE)
     return msgspec.structs.replace(state, coefficients=best, range=span)
 
 
 def _with_first_fit(state: Learned) -> Learned:
     seen = state.recent_first
-    rests = [one.actual - _linear(state.coefficients, one.growth) for one in seen]
+    rests = [one.actual - linear(state.coefficients, one.growth) for one in seen]
     ratios = [one.actual / one.growth.tokens for one in seen]
-    constant = msgspec.structs.replace(state, preamble=_median(rests), first_factor=0.0)
-    factor = msgspec.structs.replace(state, preamble=0.0, first_factor=min(2.0, max(0.5, _median(ratios))))
+    constant = msgspec.structs.replace(state, preamble=median(rests), first_factor=0.0)
+    factor = msgspec.structs.replace(state, preamble=0.0, first_factor=min(2.0, max(0.5, median(ratios))))
     chosen = min(
         (constant, factor),
-        key=lambda one: _median([abs(_relative(_first(one, each.growth), each)) for each in seen]),
+        key=lambda one: median([abs(relative(_first(one, each.growth), each)) for each in seen]),
     )
     # A single first call cannot tell a denser tokenizer from a hidden preamble; a ratio errs less for other sizes.
     if len(seen) == 1 and not state.recent and 0.5 <= ratios[0] <= 2.0:
@@ -220,76 +188,17 @@ def _with_first_fit(state: Learned) -> Learned:
 def _first(state: Learned, growth: Growth) -> float:
     if state.first_factor:
         return state.first_factor * growth.tokens
-    return max(0.0, _linear(state.coefficients, growth) + state.preamble)
-
-
-def _relative(predicted: float, one: Observed) -> float:
-    return (one.actual - predicted) / (_SMALL + max(one.actual, one.growth.tokens, 0))
-
-
-def _score(coefficients: Coefficients, seen: Sequence[Observed]) -> float:
-    """How far off, mostly in the middle and a little in the tail; relative."""
-    errors = sorted(abs(_relative(_linear(coefficients, one.growth), one)) for one in seen)
-    return errors[len(errors) // 2] + 0.25 * errors[len(errors) * 9 // 10]
+    return max(0.0, linear(state.coefficients, growth) + state.preamble)
 
 
 def _span(
     seen: Sequence[Observed], predicted: Callable[[Growth], float], base: tuple[float, float]
 ) -> tuple[float, float]:
     """5 % and 95 % quantiles of actual over predicted; blended with the base range while there is little."""
-    ratios = sorted((one.actual + _SMALL) / (max(0.0, predicted(one.growth)) + _SMALL) for one in seen)
+    ratios = sorted((one.actual + SMALL) / (max(0.0, predicted(one.growth)) + SMALL) for one in seen)
     low, high = (min(4.0, max(0.25, ratios[at])) for at in (len(ratios) // 20, -1 - len(ratios) // 20))
     trust = min(1.0, len(ratios) / 12)
     return (
         round(trust * low + (1 - trust) * min(low, base[0]), 4),
         round(trust * high + (1 - trust) * max(high, base[1]), 4),
     )
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _fitted(seen: Sequence[Observed], free: Sequence[int]) -> Coefficients:
-    """Least absolute relative errors over the free coefficients, the others held at the identity."""
-    rows = [_row(one) for one in seen]
-    found = list(_IDENTITY)
-    for _ in range(6):
-        size = len(free)
-        matrix = [[_PULL[free[i]] if i == j else 0.0 for j in range(size)] for i in range(size)]
-        target = [_PULL[index] * _IDENTITY[index] for index in free]
-        for features, actual in rows:
-            error = actual - sum(found[index] * features[index] for index in free)
-            weight = 1.0 / max(abs(error), 0.005)
-            for i, first in enumerate(free):
-                scaled = weight * features[first]
-                target[i] += scaled * actual
-                for j, second in enumerate(free):
-                    matrix[i][j] += scaled * features[second]
-        for index, value in zip(free, _solved(matrix, target), strict=True):
-            found[index] = min(_HIGH[index], max(_LOW[index], value))
-    return found[0], found[1], found[2], found[3]
-
-
-def _row(one: Observed) -> tuple[Coefficients, float]:
-    growth = one.growth
-    size = _SMALL + max(one.actual, growth.tokens, 0)
-    features = (growth.tokens / size, growth.messages / size, growth.results / size, growth.reasoning / size)
-    return features, one.actual / size
-
-
-def _solved(matrix: list[list[float]], target: list[float]) -> list[float]:
-    """Gaussian elimination; the matrix is symmetric and positive because of the pull."""
-    size = len(target)
-    for pivot in range(size):
-        for row in range(pivot + 1, size):
-            share = matrix[row][pivot] / matrix[pivot][pivot]
-            for column in range(pivot, size):
-                matrix[row][column] -= share * matrix[pivot][column]
-            target[row] -= share * target[pivot]
-    for pivot in reversed(range(size)):
-        target[pivot] -= sum(matrix[pivot][column] * target[column] for column in range(pivot + 1, size))
-        target[pivot] /= matrix[pivot][pivot]
-    return target

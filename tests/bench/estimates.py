@@ -6,7 +6,8 @@ feeds it: the unified formula, and what is learned per provider and model. Where
 calls are not scored, nor the first calls of the first twenty conversations. Counting: CPU time (see tests.bench.counting).
 
 `total`: error of an anchored prediction, percent of the actual count. `growth`: the same error in percent of what had to be
-predicted, the answer and the new messages. `first`: error of a first call, for which there is no anchor. Each target stands
+predicted, the answer and the new messages. `early`: that of the whole within the first twelve calls of a session when nothing
+was known before. `first`: error of a first call, for which there is no anchor. Each target stands
 beside the worst figure among the rows that it is for. Exit code 1: a target is not met; 2: one could not be measured.
 """
 
@@ -29,7 +30,8 @@ from proxy.ledger.records import Anchor, Reply
 from proxy.server.tokenizers import counter
 from proxy.tokens.context import context_size
 from proxy.tokens.estimate import Memo, Scale
-from proxy.tokens.learn import NOTHING_LEARNED, Growth, Learned, Sample, is_usable, predict, update
+from proxy.tokens.fit import Growth
+from proxy.tokens.learn import NOTHING_LEARNED, Learned, Sample, is_usable, predict, update
 from proxy.tokens.usage import Usage, is_possible
 from tests.bench.counting import counted
 from tests.bench.estimates_targets import counted_row, exit_code, shown, verdicts
@@ -39,6 +41,7 @@ from tests.bench.talks import Bill, Call, Talk, providers, recorded_bills, remem
 GRACE_CALLS = 10
 GRACE_TALKS = 20
 """What is not scored where the tokenizer is unknown."""
+EARLY_CALLS = 12
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +58,7 @@ class Score:
     growth: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
     inside: list[bool] = field(default_factory=list)
+    early: list[float] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """The figures; None where nothing was measured."""
@@ -69,6 +73,8 @@ class Score:
             "total_max": quantile(self.total, 1),
             "growth_median": quantile(self.growth, 0.5),
             "growth_p95": quantile(self.growth, 0.95),
+            "early_p95": quantile(self.early, 0.95),
+            "early_max": quantile(self.early, 1),
             "first_median": quantile(self.first, 0.5),
             "inside_range": 100 * sum(self.inside) / len(self.inside) if self.inside else None,
         }
@@ -147,6 +153,13 @@ def _score(score: Score, known: Learned, growth: Growth, *, error: int, actual: 
     score.inside.append(predicted.low <= grown <= predicted.high)
 
 
+def evaluate_early(score: Score, talk: Talk, requests: list[Asked], bills: Sequence[Bill | None], scale: Scale) -> None:
+    """Score the first calls of a talk at a provider of which nothing is known."""
+    fresh = Score(provider=score.provider, kind="known", form=score.form)
+    evaluate(fresh, talk, requests[:EARLY_CALLS], bills[:EARLY_CALLS], scale)
+    score.early += fresh.total
+
+
 def remembered(one: Asked, usage: Usage, model: str) -> Memory:
     """What the ledger knows when the talk goes on."""
     anchor = Anchor(
@@ -170,9 +183,7 @@ def run(*, forms: Iterable[str] = tuple(SPEAKERS), pattern: str = "*", every: in
     count = remembering(counter("o200k_base"))
     for form in forms:
         memo, theirs = Memo(10**6), Memo(10**6)
-        synthetic = [
-            (one, Score(provider=one.name, kind="known" if one.known else "unknown", form=form)) for one in providers()
-        ]
+        synthetic = [(one, Score(provider=one.name, kind=one.kind, form=form)) for one in providers()]
         real = Score(provider="recorded, real providers", kind="recorded", form=form)
         for talk in talks(form, pattern, every):
             scale = Scale(
@@ -180,9 +191,12 @@ def run(*, forms: Iterable[str] = tuple(SPEAKERS), pattern: str = "*", every: in
             )
             requests = asked(talk, scale)
             for provider, score in synthetic:
-                evaluate(score, talk, requests, provider.bills(talk, theirs), scale)
+                bills = provider.bills(talk, theirs)
+                evaluate(score, talk, requests, bills, scale)
+                evaluate_early(score, talk, requests, bills, scale)
             if talk.usage:
                 evaluate(real, talk, requests, recorded_bills(talk), scale)
+                evaluate_early(real, talk, requests, recorded_bills(talk), scale)
         rows += [score.row() for score in (*(score for _, score in synthetic), *([real] if form == "chat" else ()))]
     return rows
 

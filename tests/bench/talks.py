@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -118,12 +119,14 @@ class Provider:
 
     name: str
     count: Callable[[str], int]
-    known: bool
-    """Whether `count` is also the proxy's."""
+    kind: str
+    """known or unknown: whether `count` is also the proxy's. noisy: no estimate can be nearer than its counts are."""
     envelope: int = 0
     """More tokens for each message."""
     preamble: int = 0
     """Tokens in front of everything."""
+    noise: float = 0.0
+    """It reports up to so much more or less of the input, in parts of it."""
 
     def bills(self, talk: Talk, memo: Memo) -> list[Bill]:
         """What it reports for each call of the talk."""
@@ -132,11 +135,12 @@ class Provider:
         )
         request = msgspec.structs.replace(talk.conversation, messages=())
         total = self.preamble + scale.weigh_request(request) + self.envelope * len(request.system)
-        bills, at = [], 0
+        bills, at, chance = [], 0, Random(talk.name)
         for call in talk.calls:
             total += self._weigh(scale, talk.conversation.messages[at : call.start])
             answer = talk.answer(call)
-            bills.append((total, scale.weigh_messages(answer) - scale.overheads.message * len(answer)))
+            reported = round(total * (1 + chance.uniform(-self.noise, self.noise)))
+            bills.append((reported, scale.weigh_messages(answer) - scale.overheads.message * len(answer)))
             at = call.start
         return bills
 
@@ -154,19 +158,27 @@ def providers() -> list[Provider]:
     o200k, cl100k = remembering(counter("o200k_base")), remembering(counter("cl100k_base"))
     dense = remembering(_denser_on_code(o200k))
     return [
-        Provider(name="o200k, as we count", count=o200k, known=True),
-        Provider(name="o200k, 7 more a message", count=o200k, known=True, envelope=7),
-        Provider(name="o200k, preamble of 900", count=o200k, known=True, preamble=900),
-        Provider(name="cl100k", count=cl100k, known=False),
-        Provider(name="30 % denser everywhere", count=remembering(lambda text: round(1.3 * o200k(text))), known=False),
-        Provider(name="30 % denser on code", count=dense, known=False),
-        Provider(name="all: denser, 7 more, 900", count=dense, known=False, envelope=7, preamble=900),
+        Provider(name="o200k, as we count", count=o200k, kind="known"),
+        Provider(name="o200k, 7 more a message", count=o200k, kind="known", envelope=7),
+        Provider(name="o200k, 3 fewer a message", count=o200k, kind="known", envelope=-3),
+        Provider(name="o200k, preamble of 900", count=o200k, kind="known", preamble=900),
+        Provider(name="cl100k", count=cl100k, kind="unknown"),
+        Provider(name="12 % denser everywhere", count=_denser(o200k, 1.12), kind="unknown"),
+        Provider(name="30 % denser everywhere", count=_denser(o200k, 1.3), kind="unknown"),
+        Provider(name="8 % denser, 4 more", count=_denser(o200k, 1.08), kind="unknown", envelope=4),
+        Provider(name="30 % denser on code", count=dense, kind="unknown"),
+        Provider(name="all: denser, 7 more, 900", count=dense, kind="unknown", envelope=7, preamble=900),
+        Provider(name="o200k, off by up to 1 %", count=o200k, kind="noisy", noise=0.01),
     ]
 
 
 def remembering(count: Callable[[str], int]) -> Callable[[str], int]:
     """The same counter; what it has counted once costs nothing any more."""
     return cache(count)
+
+
+def _denser(count: Callable[[str], int], factor: float) -> Callable[[str], int]:
+    return remembering(lambda text: round(factor * count(text)))
 
 
 def _denser_on_code(count: Callable[[str], int]) -> Callable[[str], int]:

@@ -23,7 +23,7 @@ def bench(*arguments):
 
 def a_row(kind="known", **figures):
     figures = dict.fromkeys(("total_median", "total_p95", "growth_median", "first_median"), 0.0) | figures
-    others = dict.fromkeys(("total_max", "growth_p95", "inside_range"), 1.0)
+    others = dict.fromkeys(("total_max", "growth_p95", "early_p95", "early_max", "inside_range"), 1.0)
     return {"provider": "p", "kind": kind, "format": "chat", "calls": 5, "first_calls": 5, **others, **figures}
 
 
@@ -40,6 +40,11 @@ def test_predictions_are_within_their_targets(form):
     assert len(found) == 8
     assert [one for one in found if one.word != "met"] == []
     assert all(row["calls"] > 500 and row["first_calls"] >= 15 for row in rows if row["kind"] != "recorded")
+    early = {row["provider"]: row["early_p95"] for row in rows}
+    assert early["o200k, as we count"] == 0
+    assert early["o200k, 7 more a message"] < 1.5
+    assert early["o200k, 3 fewer a message"] < 1
+    assert early["o200k, off by up to 1 %"] < 2.5
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@ import pytest
 from proxy.errors import StoreError
 from proxy.server.learning import Estimates, treatments
 from proxy.settings.values import Estimate, ModelSettings, Settings
-from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample, encode, learned_name
+from proxy.tokens.fit import Growth
+from proxy.tokens.learn import NOTHING_LEARNED, Sample, encode, learned_name
 from tests.builders import a_turn
 from tests.server.stores import Failing, a_store
 from tests.tokens.test_treatment import taught as taught_treatment
@@ -53,7 +54,48 @@ async def test_later_lessons_are_written_many_at_a_time():
     store.learn = learn
     await taught(Estimates(store, enabled=True), 96)
 
-    assert len(written) == 16 + 3
+    assert len(written) == 16 + 2
+
+
+async def test_replicas_learn_from_each_others_calls():
+    store = a_store()
+    one, other = Estimates(store, enabled=True), Estimates(store, enabled=True)
+    for number in range(8):
+        await one.get(*WHO)
+        await other.get(*WHO)
+        await one.teach(*WHO, a_sample(actual=1300 + number))
+        await other.teach(*WHO, a_sample(actual=1301 + number, tokens=1001))
+    new = await Estimates(store, enabled=True).get(*WHO)
+
+    assert new.samples == 16
+    assert len(new.recent) == 16
+    assert await other.get(*WHO) == new
+
+
+async def test_samples_whose_write_was_overtaken_come_with_the_next_one():
+    store = a_store()
+    one, other = Estimates(store, enabled=True), Estimates(store, enabled=True)
+    await one.teach(*WHO, a_sample())
+    overtaken = await store.learned(learned_name(*WHO))
+    await other.teach(*WHO, a_sample(tokens=2000, actual=2600))
+    await store.learn(learned_name(*WHO), overtaken)
+    await other.teach(*WHO, a_sample(tokens=3000, actual=3900))
+    new = await Estimates(store, enabled=True).get(*WHO)
+
+    assert sorted(seen.growth.tokens for seen in new.recent) == [1000, 2000, 3000]
+
+
+async def test_samples_that_a_failing_store_did_not_take_are_counted_when_it_is_back():
+    store = Failing("learn")
+    estimates = Estimates(store, enabled=True)
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            await estimates.teach(*WHO, a_sample())
+    store = estimates._ledger = a_store()
+    await taught(Estimates(store, enabled=True), 5)
+    await estimates.teach(*WHO, a_sample(tokens=2000, actual=2600))
+
+    assert (await Estimates(store, enabled=True).get(*WHO)).samples == 9
 
 
 async def test_switched_off_nothing_is_learned_or_asked():

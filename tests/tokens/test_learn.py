@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.tokens.fit import Growth
 from proxy.tokens.learn import (
     KEPT,
     NOTHING_LEARNED,
-    Growth,
     Learned,
     Sample,
     decode,
     encode,
     is_usable,
     learned_name,
+    merged,
     predict,
     predict_first,
     update,
@@ -200,6 +201,52 @@ def test_a_first_call_far_below_its_estimate_is_rejected():
     state = update(NOTHING_LEARNED, Sample(growth=Growth(50_000, 9), actual=3, anchored=False))
 
     assert state.rejected == 1
+
+
+# By several replicas
+
+
+def numbered(state):
+    return [one.number for one in state.recent]
+
+
+def test_two_replicas_know_the_newest_samples_of_both():
+    shared = taught(lambda growth: growth.tokens, calls=10)
+    ours = taught(lambda growth: 1.3 * growth.tokens, calls=30, state=shared, seed=2)
+    theirs = taught(lambda growth: 1.3 * growth.tokens, calls=30, state=shared, seed=3)
+    both = merged(ours, theirs, 30)
+
+    assert both.samples == 70
+    assert len(both.recent) == KEPT
+    assert set(both.recent) <= {*ours.recent, *theirs.recent}
+    assert numbered(both) == sorted(numbered(both))
+    assert min(numbered(both)) > 10
+    assert both.factor == pytest.approx(1.3, rel=0.01)
+
+
+def test_merging_again_and_in_any_order_comes_to_the_same():
+    ours = taught(lambda growth: 1.2 * growth.tokens, calls=20)
+    theirs = taught(lambda growth: 1.2 * growth.tokens + 90, calls=3, anchored=False, seed=4)
+    both = merged(ours, theirs, 0)
+
+    assert merged(both, theirs, 0) == merged(both, ours, 0) == both
+    assert set(merged(theirs, ours, 0).recent) == set(both.recent)
+    assert merged(theirs, ours, 0).coefficients == both.coefficients
+    assert both.recent_first == theirs.recent_first
+
+
+@pytest.mark.parametrize("state", [NOTHING_LEARNED, taught(lambda growth: 1.2 * growth.tokens)])
+def test_alone_or_after_a_loss_of_the_store_nothing_changes(state):
+    assert merged(state, NOTHING_LEARNED, 0) == state
+    assert merged(state, state, 0) == state
+
+
+def test_what_an_older_version_stored_is_read():
+    one = [[1000, 2, 1, 0], 1300]
+
+    state = decode(msgspec.msgpack.encode({"samples": 1, "recent": [one]}))
+
+    assert (state.recent[0].actual, state.recent[0].number) == (1300, 0)
 
 
 # As a stored value

@@ -1,6 +1,7 @@
 import pytest
 
-from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample, decode, encode, update
+from proxy.tokens.fit import Growth
+from proxy.tokens.learn import NOTHING_LEARNED, Sample, decode, encode, update
 from proxy.tokens.treatment import treatment
 
 

@@ -1,0 +1,204 @@
+"""The small linear model of how an input grows, and the choice of the simplest one that explains what was seen.
+
+    actual growth = factor · tokens + per_message · messages + per_result · results + reasoning_kept · reasoning
+
+`factor` is the other tokenizer's density, `per_message` and `per_result` are envelopes that our tables do not know, and
+`reasoning_kept` says what became of the last answer's reasoning: 1 when a provider keeps what the request did not carry,
+−1 when it drops what the request did carry. Fits are least absolute *relative* errors (reweighted least squares), so some
+wild samples do no harm, and all coefficients are clamped.
+
+Of several models that fit, the plausible one is taken: a call or two are explained exactly by a density as well as by an
+envelope, and a density of 1.8 that was read off twenty tokens would put thousands into the next estimate. So a model's score
+rises with how unusual its coefficients are, and with what it would have to be that first calls hide in front; ever less the
+more was seen. Where much was seen, a model must also come nearer in clearly more cases than it does not: the counts of a
+provider that rounds or guesses teach nothing.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Final
+
+import msgspec
+
+SMALL: Final = 50.0
+"""Tokens below which an error counts as if the growth were this large: a few tokens of ten do not matter."""
+
+Coefficients = tuple[float, float, float, float]
+"""factor, per_message, per_result, reasoning_kept"""
+
+IDENTITY: Final[Coefficients] = (1.0, 0.0, 0.0, 0.0)
+_LOW: Final[Coefficients] = (0.5, -20.0, -20.0, -1.0)
+_HIGH: Final[Coefficients] = (2.0, 400.0, 400.0, 1.0)
+# Strength of the pull to the identity: (noise of 5 % / plausible deviation)², by coefficient.
+_PULL: Final[Coefficients] = (0.03, 6e-6, 6e-6, 0.01)
+
+_USUAL: Final[Coefficients] = (0.3, 10.0, 10.0, 1.0)
+"""Deviations from the identity that are not strange: tokenizers are up to 30 % denser, envelopes are off by ten tokens."""
+_USUAL_PREAMBLE: Final = 300.0
+"""Tokens that a provider may put in front of everything without being strange."""
+_STRANGENESS: Final = 0.01
+"""Relative error that a usual deviation must save when one call was seen; half of it with two, and so on."""
+_MANY: Final = 8
+"""Samples from which on models with all coefficients are fitted, and the better one must be so in most cases."""
+_SETTLED: Final = 0.001
+"""Of a usual deviation: a fit that moves by less is done."""
+_SAME: Final = 0.001
+"""Relative errors that differ by less are equal."""
+
+_CLEARLY: Final = 0.95
+"""Share of the identity's score, strangeness aside, that any other model must stay below."""
+
+_MODELS: Final[tuple[tuple[tuple[int, ...], float, int], ...]] = (
+    ((0,), 0.95, 1),
+    ((1,), 1.0, 1),
+    ((2,), 1.0, 1),
+    ((0, 1), 0.9, 3),
+    ((0, 1, 2, 3), 0.85, _MANY),
+)
+"""Free coefficients, the share of the best score so far that this model must stay below, and the samples it needs."""
+
+
+class Growth(msgspec.Struct, frozen=True, array_like=True):
+    """What is new in a request since its anchor, by estimate; for a first call everything."""
+
+    tokens: int
+    messages: int = 0
+    results: int = 0
+    """Tool results among the new messages."""
+    reasoning: int = 0
+    """Reasoning tokens of the anchor's answer."""
+
+
+class Observed(msgspec.Struct, frozen=True, array_like=True):
+    """A growth, and what it came to by the provider's count."""
+
+    growth: Growth
+    actual: int
+    number: int = 0
+    """How many samples were known with it: its place among those of all replicas."""
+
+
+def linear(coefficients: Coefficients, growth: Growth) -> float:
+    """The model's growth, in tokens."""
+    factor, per_message, per_result, kept = coefficients
+    return (
+        factor * growth.tokens + per_message * growth.messages + per_result * growth.results + kept * growth.reasoning
+    )
+
+
+def relative(predicted: float, one: Observed) -> float:
+    """The error of a prediction, in parts of what was seen."""
+    return (one.actual - predicted) / (SMALL + max(one.actual, one.growth.tokens, 0))
+
+
+def fitted(seen: Sequence[Observed], first: Sequence[Observed]) -> Coefficients:
+    """The simplest model that explains what was seen; `first`: first calls, with all that they carried."""
+    best, errors = IDENTITY, _errors(IDENTITY, seen)
+    bare = _score(errors)
+    if bare < _SAME:
+        return IDENTITY
+    best_score = bare + _strangeness(IDENTITY, first) / len(seen)
+    for free, must_beat, least in _MODELS:
+        if len(seen) < least or (len(free) > 1 and _score(errors) < _SAME):
+            break
+        found = _solution(seen, free)
+        found_errors = _errors(found, seen)
+        score = _score(found_errors)
+        # What first calls hide may tell two densities apart, but is no reason to leave a model that is right.
+        if best is IDENTITY and score >= _CLEARLY * bare:
+            continue
+        score += _strangeness(found, first) / len(seen)
+        if score < must_beat * best_score and _is_mostly_better(found_errors, errors):
+            best, best_score, errors = found, score, found_errors
+    return best
+
+
+def median(values: Sequence[float]) -> float:
+    """The one in the middle, or halfway between the two."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _errors(coefficients: Coefficients, seen: Sequence[Observed]) -> list[float]:
+    return [abs(relative(linear(coefficients, one.growth), one)) for one in seen]
+
+
+def _score(errors: Sequence[float]) -> float:
+    """How far off, mostly in the middle and a little in the tail; relative."""
+    ordered = sorted(errors)
+    return ordered[len(ordered) // 2] + 0.25 * ordered[len(ordered) * 9 // 10]
+
+
+def _strangeness(coefficients: Coefficients, first: Sequence[Observed]) -> float:
+    deviations = zip(coefficients, IDENTITY, _USUAL, strict=True)
+    total = sum(abs(value - usual) / spread for value, usual, spread in deviations)
+    if first:
+        total += abs(median([one.actual - linear(coefficients, one.growth) for one in first])) / _USUAL_PREAMBLE
+    return _STRANGENESS * total
+
+
+def _is_mostly_better(errors: Sequence[float], than: Sequence[float]) -> bool:
+    """A sign test: one standard deviation more cases for it than chance would give. Few cases prove nothing either way."""
+    count = len(errors)
+    if count < _MANY:
+        return True
+    better = sum(one < other - _SAME for one, other in zip(errors, than, strict=True))
+    worse = sum(one > other + _SAME for one, other in zip(errors, than, strict=True))
+    return better - worse >= sqrt(count)
+
+
+def _solution(seen: Sequence[Observed], free: Sequence[int]) -> Coefficients:
+    """Least absolute relative errors over the free coefficients, the others held at the identity."""
+    rows = [_row(one, free) for one in seen]
+    found = [IDENTITY[index] for index in free]
+    size = range(len(free))
+    for _ in range(6):
+        matrix = [[_PULL[free[i]] if i == j else 0.0 for j in size] for i in size]
+        target = [_PULL[index] * IDENTITY[index] for index in free]
+        for features, actual in rows:
+            error = actual
+            for i in size:
+                error -= found[i] * features[i]
+            weight = 1.0 / max(abs(error), 0.005)
+            for i in size:
+                scaled = weight * features[i]
+                target[i] += scaled * actual
+                line = matrix[i]
+                for j in range(i + 1):
+                    line[j] += scaled * features[j]
+        for i in size:
+            for j in range(i):
+                matrix[j][i] = matrix[i][j]
+        solved = zip(free, _solved(matrix, target), strict=True)
+        before, found = found, [min(_HIGH[index], max(_LOW[index], value)) for index, value in solved]
+        if all(abs(found[i] - before[i]) < _SETTLED * _USUAL[free[i]] for i in size):
+            break
+    values = list(IDENTITY)
+    for index, value in zip(free, found, strict=True):
+        values[index] = value
+    return values[0], values[1], values[2], values[3]
+
+
+def _row(one: Observed, free: Sequence[int]) -> tuple[list[float], float]:
+    """The free coefficients' features, and what they have to explain; both relative."""
+    growth = one.growth
+    size = SMALL + max(one.actual, growth.tokens, 0)
+    features = (growth.tokens / size, growth.messages / size, growth.results / size, growth.reasoning / size)
+    held = 0.0 if 0 in free else features[0]
+    return [features[index] for index in free], one.actual / size - held
+
+
+def _solved(matrix: list[list[float]], target: list[float]) -> list[float]:
+    """Gaussian elimination; the matrix is symmetric and positive because of the pull."""
+    size = len(target)
+    for pivot in range(size):
+        for row in range(pivot + 1, size):
+            share = matrix[row][pivot] / matrix[pivot][pivot]
+            for column in range(pivot, size):
+                matrix[row][column] -= share * matrix[pivot][column]
+            target[row] -= share * target[pivot]
+    for pivot in reversed(range(size)):
+        target[pivot] -= sum(matrix[pivot][column] * target[column] for column in range(pivot + 1, size))
+        target[pivot] /= matrix[pivot][pivot]
+    return target
