@@ -19,6 +19,7 @@ from proxy.ledger.records import Anchor, Reply, Turn
 from proxy.pruning.policy import PrunePolicy
 from proxy.tokens.context import ContextSize
 from proxy.tokens.estimate import Memo, Scale
+from proxy.tokens.learn import NOTHING_LEARNED
 from proxy.tokens.usage import Usage
 
 PATH = "/v1/chat/completions"
@@ -198,7 +199,7 @@ class Line:
         line, measured = deepest(received, anchors)
         return memory_of(received, anchors, line, measured, self.plans)
 
-    def prepared(self, history, *, now=None, summary=None, policy=None, **fields):
+    def prepared(self, history, *, now=None, summary=None, policy=None, learned=NOTHING_LEARNED, **fields):
         received = a_received(history, caller=self.caller, recall=self.recall, **fields)
         ready = prepare(
             received,
@@ -208,6 +209,7 @@ class Line:
             recall=self.recall,
             now=float(next(self._clock)) if now is None else now,
             summary=summary,
+            learned=learned,
         )
         if ready.new_edits:
             self.anchors[ready.anchor.key] = ready.anchor

@@ -51,6 +51,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """Of the unpruned input: what the measured call before this one had already sent."""
     anchor: Anchor
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
+    learned_from: int
+    """Samples that corrected the prediction."""
     pressed: bool = False
     skipped: str = ""
     need: Need | None = None
@@ -163,6 +165,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         shared_tokens=_shared(memory),
         known_tokens=sent.estimated - sent.inputs.present.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
+        learned_from=draft.learned.samples,
         pressed=pressed,
         skipped=skipped,
         asked_usage=bool(splices),

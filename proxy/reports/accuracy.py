@@ -35,6 +35,8 @@ class AccuracyRow(msgspec.Struct, frozen=True, kw_only=True):
     """Error of the whole input, in percent of the reported count."""
     growth: Spread
     """Error in percent of what the input grew by; only anchored calls have one."""
+    learned_from: int
+    """Samples that corrected the newest of these estimates; over all models the most."""
     reasoning: Treatment | None = None
     """What the provider makes of earlier answers' reasoning, as learned from its counts; None over all models."""
 
@@ -98,6 +100,7 @@ def _row(upstream: str, model: str, basis: str, turns: list[Turn], reasoning: Tr
         calls=len(turns),
         unreported=len(turns) - len(errors),
         total=spread(errors),
+        learned_from=max((turn.learned_from for turn in turns), default=0),
         growth=spread([error for turn in turns if (error := growth_error(turn)) is not None]),
         reasoning=reasoning,
     )

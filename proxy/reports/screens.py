@@ -187,17 +187,21 @@ def accuracy_screen(shown: Accuracy) -> RenderableType:
     unreported = sum(row.unreported for row in shown.overall)
     if unreported:
         notes.append(f"{tokens(unreported)} calls without a reported count are in no figure.")
-    return Group(table, *notes, *_incomplete(shown.complete), *_treatments(shown))
+    return Group(table, *notes, *_incomplete(shown.complete), *_lessons(shown))
 
 
-def _treatments(shown: Accuracy) -> Iterator[RenderableType]:
-    """A table of its own: beside eight columns its words would leave no room for names."""
-    known = {f"{row.upstream}/{row.model}": row.reasoning for row in shown.rows if row.reasoning is not None}
+def _lessons(shown: Accuracy) -> Iterator[RenderableType]:
+    """What was learned. A table of its own: beside eight columns its words would leave no room for names."""
+    known: dict[str, tuple[str, int]] = {}
+    for row in shown.rows:
+        if row.reasoning is not None:
+            name = f"{row.upstream}/{row.model}"
+            known[name] = (row.reasoning, max(row.learned_from, known.get(name, ("", 0))[1]))
     if not known:
         return
-    table = _headed("model", "earlier reasoning", first=2)
-    for name, reasoning in known.items():
-        table.add_row(escape(name), reasoning)
+    table = _headed("model", "earlier reasoning", "calls learned from", first=2)
+    for name, (reasoning, samples) in known.items():
+        table.add_row(escape(name), reasoning, tokens(samples))
     yield ""
     yield table
     yield "Kept: counts again although not sent. Dropped: does not count although sent."

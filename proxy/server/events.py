@@ -74,6 +74,7 @@ def fields_of(turn: Turn) -> dict[str, Any]:
         "actual": usage.input_tokens or None,
         "error": turn.error,
         "error_percent": None if percent is None else round(percent, 3),
+        "learned_from": turn.learned_from,
         "input_tokens": usage.input_tokens,
         "cached_tokens": usage.cache_read_tokens,
         "cache_write_tokens": usage.cache_write_tokens,

@@ -2,6 +2,7 @@ import pytest
 
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import price_for
+from proxy.tokens.learn import NOTHING_LEARNED, update
 from proxy.tokens.usage import NOT_REPORTED, Usage
 from tests.builders import (
     EAGER,
@@ -137,6 +138,17 @@ def test_r14_the_sample_is_the_growth_and_not_the_whole():
     assert sample.usable
     assert sample.growth.tokens == ready.context.new
     assert sample.actual == ready.context.new
+
+
+def test_the_row_says_how_many_samples_corrected_the_estimate():
+    line = Line(QUIET)
+    learned = NOTHING_LEARNED
+    for number in range(3):
+        ready = line.prepared([user(f"first call of conversation {number}")], learned=learned)
+        learned = update(learned, line.answered(ready).sample)
+    found = line.answered(line.prepared([user()], learned=learned))
+
+    assert found.turn.learned_from == 3
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,14 @@ def test_what_was_looked_at_is_said():
     assert (found.since, found.complete, found.rows, found.overall) == (5.0, False, (), ())
 
 
+def test_the_samples_that_corrected_an_estimate_are_counted():
+    turns = [measured(1, 1, learned_from=7), measured(1, 1, learned_from=9), measured(1, 1, model="other")]
+    found = accuracy(turns)
+
+    assert {row.model: row.learned_from for row in found.rows} == {"m": 9, "other": 0}
+    assert [row.learned_from for row in found.overall] == [9]
+
+
 def test_what_became_of_earlier_reasoning_stands_in_each_row_of_the_model():
     turns = [measured(1, 1), measured(1, 1, basis="estimated"), measured(1, 1, model="other")]
     found = accuracy(turns, treatments={("openai", "m"): "dropped", ("elsewhere", "other"): "kept"})

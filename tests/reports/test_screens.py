@@ -253,9 +253,9 @@ def test_accuracy_shows_growth_and_what_was_left_out():
 
 
 def test_accuracy_says_of_each_model_once_what_became_of_earlier_reasoning():
-    turns = [FULL, structs.replace(FULL, basis="estimated"), a_turn()]
+    turns = [structs.replace(FULL, learned_from=1_200), structs.replace(FULL, basis="estimated"), a_turn()]
     lines = numbers_of(printed(accuracy_screen(accuracy(turns, treatments={("openai", "m"): "dropped"}))))
 
-    assert lines.count("anthropic/claude-sonnet-4-5-20250929 not known yet") == 1
-    assert "openai/m dropped" in lines
+    assert lines.count("anthropic/claude-sonnet-4-5-20250929 not known yet 1,200") == 1
+    assert "openai/m dropped 0" in lines
     assert "earlier reasoning" not in printed(accuracy_screen(accuracy([])))

@@ -53,6 +53,7 @@ function modelOf(row, bounds) {
       fact("Worst", percent(spread.max, { places: 2 })),
       fact("Bias", percent(spread.bias, { places: 2, sign: true }), spread.bias === null ? null : spread.bias > 0 ? "estimates are high" : "estimates are low"),
       row.unreported ? fact("Not reported", String(row.unreported), "in no figure") : null,
+      fact("Learned from", count(row.learned_from, "call"), "whose reported counts corrected the estimate"),
       row.reasoning ? fact("Earlier reasoning", row.reasoning, TREATMENTS[row.reasoning]) : null),
     spread.calls
       ? figure({
