@@ -7,7 +7,8 @@ messages were estimated at. (The whole would teach nothing, since most of it is 
 Replicas learn together: each sample has a number, and what two of them know is the newest of both (`merged`). Merging again,
 in whichever order, changes nothing, so a replica whose write was overtaken by another's makes it good with its next one.
 
-Not learned from: cut streams, impossible usage, conversations that the server edits, media, and calls with new edits.
+Not learned from: cut streams, impossible usage, conversations that the server edits, media, and calls with new edits; nor
+from a provider most of whose counts cannot be right.
 """
 
 from collections.abc import Callable, Sequence
@@ -114,7 +115,8 @@ def update(state: Learned, sample: Sample) -> Learned:
     if not sample.usable or sample.growth.tokens <= 0:
         return state
     if not _is_plausible(sample):
-        return msgspec.structs.replace(state, rejected=state.rejected + 1)
+        state = msgspec.structs.replace(state, rejected=state.rejected + 1)
+        return state if _is_credible(state) else msgspec.structs.replace(state, coefficients=IDENTITY)
     count = state.samples + 1
     seen = Observed(sample.growth, sample.actual, count)
     if not sample.anchored:
@@ -148,6 +150,11 @@ def _is_due(kept: int, count: int, most: int) -> bool:
     return kept <= 16 or count % (8 if kept < most else 32) == 0
 
 
+def _is_credible(state: Learned) -> bool:
+    """Whether most counts can be right. Of running totals only some look so, and what those teach is wrong too."""
+    return state.rejected <= state.samples
+
+
 def _is_plausible(sample: Sample) -> bool:
     tokens, actual = sample.growth.tokens, sample.actual
     if sample.anchored:
@@ -163,7 +170,7 @@ def _ranged(tokens: float, span: tuple[float, float]) -> Predicted:
 
 def _with_fit(state: Learned) -> Learned:
     seen = state.recent
-    best = fitted(seen, state.recent_first)
+    best = fitted(seen, state.recent_first) if _is_credible(state) else IDENTITY
     span = _span(seen, lambda growth: linear(best, growth), _BASE_RANGE)
     return msgspec.structs.replace(state, coefficients=best, range=span)
 

@@ -134,6 +134,26 @@ def test_what_cannot_be_right_is_counted_as_rejected():
     assert (state.samples, state.rejected) == (0, 1)
 
 
+def test_a_provider_that_reports_running_totals_teaches_nothing():
+    """Each count holds all inputs before it; the first few look like very dense text."""
+    state, context = NOTHING_LEARNED, 600
+    for _ in range(60):
+        state = update(state, Sample(growth=Growth(300, 2, 1), actual=context + 300, anchored=True))
+        context += 300
+
+    assert 0 < state.samples < state.rejected
+    assert predict(state, PROBE).tokens == PROBE.tokens
+
+
+def test_it_is_believed_again_when_its_counts_have_been_right_for_as_long():
+    state = NOTHING_LEARNED
+    for _ in range(5):
+        state = update(state, Sample(growth=Growth(5000, 1), actual=9_000_000, anchored=True))
+    state = taught(lambda growth: 1.3 * growth.tokens, calls=6, state=state)
+
+    assert state.factor == pytest.approx(1.3, rel=0.02)
+
+
 def test_a_change_at_the_provider_is_followed():
     before = taught(lambda growth: growth.tokens, calls=100)
 
