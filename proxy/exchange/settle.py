@@ -113,8 +113,7 @@ def _outcome(observation: Observation, circumstances: Circumstances) -> str:
 
 
 def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, outcome: str, usage: Usage) -> Turn:
-    context, anchor = ready.context, ready.anchor
-    conversation = ready.received.conversation
+    context, anchor, conversation = ready.context, ready.anchor, ready.received.conversation
     actual = usage.input_tokens
     by_tool, largest = _results(ready)
     return Turn(
