@@ -51,25 +51,25 @@ class Behind(Replicas):
 
 
 class Gated:
-    """A provider that goes on after the first piece of an answer only when the gate is open."""
+    """A provider that waits for leave after each piece of an answer, where there is a `gate`."""
+
+    gate = None
 
     def __init__(self, provider):
         self.provider = provider
-        self.gate = asyncio.Event()
-        self.gate.set()
 
     async def __call__(self, scope, receive, send):
         async def held(message):
             await send(message)
-            if message["type"] == "http.response.body" and message.get("body"):
-                await self.gate.wait()
+            if self.gate is not None and message.get("body"):
+                await self.gate.acquire()
 
         await self.provider(scope, receive, held)
 
 
 @asynccontextmanager
 async def composed(directory):
-    """The whole of it, and the provider's gate."""
+    """The whole of it, and its provider."""
     gated = []
 
     def around(provider):
@@ -83,24 +83,31 @@ async def composed(directory):
             async with nginx_before(ports, directory) as front:
                 behind = Behind(house.provider, house.processes, house.http)
                 behind.front, behind.store_url = front, redis.url
-                yield behind, gated[0].gate
+                yield behind, gated[0]
     finally:
         redis.kill()
 
 
-async def test_each_event_passes_at_once(tmp_path):
-    body = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "Say a few words."}]}
-    async with composed(tmp_path) as (house, gate):
-        gate.clear()
+async def test_each_event_passes_before_the_next_is_sent(tmp_path):
+    body = {
+        "model": MODEL,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [
+            {"role": "user", "content": "Say a few words, one after the other, until there is no more to say."}
+        ],
+    }
+    received = []
+    async with composed(tmp_path) as (house, provider):
+        provider.gate = asyncio.Semaphore(0)
         async with house.http.stream("POST", house.front + CALL, json=body) as answer:
-            pieces = answer.aiter_raw()
-            first = await anext(pieces)
-            gate.set()
-            rest = b"".join([piece async for piece in pieces])
+            async for piece in answer.aiter_raw():
+                received.append(piece)
+                provider.gate.release()
 
-    assert first.startswith(b"data: ")
-    assert b"[DONE]" not in first
-    assert rest.endswith(b"data: [DONE]\n\n")
+    assert len(received) > 3
+    assert received[0].startswith(b"data: ")
+    assert received[-1].endswith(b"data: [DONE]\n\n")
 
 
 async def test_a_large_body_passes_whole(tmp_path):
