@@ -39,9 +39,11 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apply_plan(
-    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Iterable[Splice] = ()
+    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Sequence[Splice] = ()
 ) -> Applied:
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
+    if not plan.edits and not extra:
+        return Applied(body=view.body, standing=(), first_changed=len(keys))
     index = {key: number for number, key in enumerate(keys)} if plan.edits and view.editable else {}
     standing = tuple(edit for edit in plan.edits if stands(edit, index))
     changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]

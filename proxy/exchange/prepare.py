@@ -25,7 +25,7 @@ from proxy.exchange.receive import Memory, Received
 from proxy.exchange.weigh import Weighed, results_in, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.horizon import expected_turns
-from proxy.pruning.plan import arrive, prune
+from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
 from proxy.pruning.strategies.passages import Passages
@@ -153,8 +153,15 @@ def _is_retry(draft: Draft) -> bool:
     return 0 <= draft.memory.line_at == len(draft.received.keys) - 1
 
 
+def _has_results(draft: Draft) -> bool:
+    """Whether there is anything that could be pruned; asked first, since most calls of a plain chat have nothing."""
+    return any(draft.weighed.sizes)
+
+
 def _arrived(draft: Draft) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
+    if not _has_results(draft):
+        return draft
     messages = draft.received.conversation.messages
     seen = max(after_last_assistant(messages), draft.memory.line_at + 1)
     edits = arrive(_situation(draft, seen=seen, now=0.0), _squeezing(draft, seen))
@@ -192,8 +199,12 @@ def _recorded(draft: Draft, now: float) -> Draft:
 
 def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     """Placeholders for older results, in one batch."""
+    before = bool(draft.memory.line and draft.memory.line.pressed)
     if _is_retry(draft):
-        return draft, "retry", bool(draft.memory.line and draft.memory.line.pressed)
+        return draft, "retry", before
+    if not _has_results(draft):
+        context, policy = draft.context, draft.policy
+        return draft, "", is_pressed(context.total + context.reserve, policy.window, policy.prune, before=before)
     seen = after_last_assistant(draft.received.conversation.messages)
     decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft

@@ -181,6 +181,8 @@ def _said(edit: Edit) -> str:
 
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
+    if not any(ready.weighed.sizes):
+        return {}, ()
     edits, index = ready.sent_plan.edits, ready.weighed.index
     edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
     summaries = edits_of(edits, Summarise)

@@ -3,6 +3,8 @@
 An **anchor** stands under the prefix key of what a client sent and says what became of that call. It is written twice:
 before the request goes out when there are new decisions (usage still None, so that a retry or another replica replays
 the same plan), and after the answer (with usage). A **turn** is the row that reports are made of.
+
+Thousands of them stay in memory and none can be part of a cycle, so the collector need not look at them (`gc=False`).
 """
 
 import msgspec
@@ -10,7 +12,7 @@ import msgspec
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One choice of an answer, as far as it must be recognised when a client sends it back."""
 
     fingerprint: bytes
@@ -23,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Its reasoning and signatures in the dialect's own JSON (dialects.kept), where they may have to be restored."""
 
 
-class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known about one call, found again by the prefix key of the history that the client sent."""
 
     key: bytes
@@ -61,7 +63,7 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool result that stands in a request."""
 
     tool: str
@@ -73,7 +75,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the edit that stands in its place; empty while it is whole."""
 
 
-class Queued(msgspec.Struct, frozen=True, kw_only=True):
+class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A user message that waits for a conversation's next call."""
 
     id: str
@@ -82,7 +84,7 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time at which it was queued."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call, as reports see it. Also the `context_estimate` log event."""
 
     session: str

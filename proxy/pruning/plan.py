@@ -19,7 +19,7 @@ from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Protection, old_enough, replaceable, standing_results
 from proxy.pruning.worth import Batch, best_batch
 
-__all__ = ["arrive", "prune", "under_pressure"]
+__all__ = ["arrive", "is_pressed", "prune", "under_pressure"]
 
 _NEW_MESSAGES = 8
 _THIN = 0.85
@@ -52,10 +52,13 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
 
 def under_pressure(situation: Situation, policy: PrunePolicy) -> bool:
     """Input and answer together fill more than `engage` of the window, or have not yet fallen below `release`."""
-    if situation.window is None:
-        return False
-    share = policy.release if situation.pressed else policy.engage
-    return situation.total + situation.reserve > share * situation.window
+    filled = situation.total + situation.reserve
+    return is_pressed(filled, situation.window, policy, before=situation.pressed)
+
+
+def is_pressed(filled: int, window: int | None, policy: PrunePolicy, *, before: bool) -> bool:
+    """The same from its numbers alone. `filled`: tokens of input and answer; `before`: the line's last call was pressed."""
+    return window is not None and filled > (policy.release if before else policy.engage) * window
 
 
 def _is_urgent(situation: Situation, policy: PrunePolicy) -> bool:

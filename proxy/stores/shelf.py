@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -76,9 +77,11 @@ class Shelf(Generic[K, V]):
 
     def sweep(self, steps: int) -> None:
         """Look at the `steps` least recently used values and remove those whose life is over."""
-        for key in [key for key, _ in zip(self._held, range(steps), strict=False)]:
-            if not self._alive(self._held[key][2]):
-                self.drop(key)
+        now = self._clock()
+        latest = now + 2 * self._ttl_s
+        dead = [key for key, entry in islice(self._held.items(), steps) if not now < entry[2] <= latest]
+        for key in dead:
+            self.drop(key)
 
     def _alive(self, expires: float) -> bool:
         # A value that claims more than a whole life left was written before the clock was set back: it must not stay

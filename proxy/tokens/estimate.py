@@ -70,7 +70,7 @@ OVERHEADS: Final[dict[str, Overheads]] = {
 _DEFAULT: Final = OVERHEADS["openai_chat"]
 
 
-class Weight(msgspec.Struct, frozen=True, kw_only=True):
+class Weight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one message."""
 
     total: int

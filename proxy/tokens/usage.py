@@ -9,7 +9,7 @@ The naming follows the OpenTelemetry GenAI attributes.
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Token counts of one call."""
 
     input_tokens: int | None = None

@@ -10,7 +10,7 @@ from proxy.conversation.edit import EMPTY_PLAN, Replace
 from proxy.conversation.recall import Recall
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came, prepare, session_id
-from proxy.exchange.receive import NO_MEMORY
+from proxy.exchange.receive import NO_MEMORY, Memory
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices
 from proxy.tokens.learn import NOTHING_LEARNED
@@ -68,6 +68,17 @@ def common_prefix(before, after):
 
 
 # Nothing to change
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_pressure_stays_until_it_is_released_also_where_there_is_no_result(before):
+    received = a_received([user(words("x", 590))], max_tokens=100)
+    memory = Memory(line=an_anchor(pressed=before))
+    policy = replace(QUIET, window=1000, prune=PrunePolicy(engage=0.75, release=0.65))
+    ready = prepare(received, memory, policy, a_scale(), recall=Recall(), now=1.0)
+
+    assert 650 < ready.context.total + ready.context.reserve < 750
+    assert ready.pressed is ready.anchor.pressed is before
 
 
 @pytest.mark.parametrize("mode", ["off", "observe", "prune"])
