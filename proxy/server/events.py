@@ -45,10 +45,10 @@ def say_call(turn: Turn) -> None:
     if structlog.get_config()["processors"][-1] is not _as_json_from_info:
         structlog.get_logger("proxy").info("context_estimate", **fields_of(turn))
         return
-    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    line = {**fields_of(turn), "event": "context_estimate", "level": "info", "timestamp": now}
+    line = fields_of(turn)
+    line["event"], line["level"], line["timestamp"] = "context_estimate", "info", datetime.now(UTC)
     stream = _standard_error()
-    stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE).decode())
+    stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z).decode())
     stream.flush()
 
 

@@ -86,12 +86,24 @@ class MemoryStore:
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger."""
         if anchor is not None:
-            self._plans.renew(anchor.plan_id)
-            self._keep(anchor)
-        self._turns.add(turn)
-        self._turns.sweep(_SWEEP_STEPS)
+            self.keep_anchor(anchor)
+        self.keep_turn(turn)
         if originals:
-            self._attic.add(turn.session, originals)
+            self.keep_originals(turn.session, originals)
+
+    def keep_anchor(self, anchor: Anchor) -> None:
+        """Of `settle` the anchor alone."""
+        self._plans.renew(anchor.plan_id)
+        self._keep(anchor)
+
+    def keep_turn(self, turn: Turn, expires: float | None = None) -> None:
+        """Of `settle` the row alone; for the store's life, or until `expires` (Unix seconds)."""
+        self._turns.add(turn, expires)
+        self._turns.sweep(_SWEEP_STEPS)
+
+    def keep_originals(self, session: str, originals: Sequence[Original]) -> None:
+        """Of `settle` what its edits replaced."""
+        self._attic.add(session, originals)
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger."""

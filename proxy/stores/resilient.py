@@ -28,6 +28,7 @@ _LONGEST_PAUSE_S = 30.0
 _WELL_AFTER_S = 60.0
 """A store that fails again sooner than this after it came back was not well: the pauses go on growing."""
 _CLOSE_S = 2.0
+_MOST_ROWS = 4096
 _MOST_OWED = 4096
 _UNDER_WAY = 256
 _AT_ONCE = 64
@@ -55,7 +56,12 @@ class Resilient:
         self._opener = opener
         self._on_change = on_change
         self._first_pause_s = self._pause_s = first_pause_s
-        self._memory = MemoryStore(ttl_s=ttl_s, clock=clock, most_anchors=8192, most_turns=4096, room_bytes=32 * MIB)
+        self._memory = MemoryStore(
+            ttl_s=ttl_s, clock=clock, most_anchors=8192, most_turns=_MOST_ROWS, room_bytes=32 * MIB
+        )
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._rows: deque[tuple[Turn, float]] = deque(maxlen=_MOST_ROWS)
         self._owed: deque[Owed] = deque(maxlen=_MOST_OWED)
         self._under_way: deque[Owed] = deque(maxlen=_UNDER_WAY)
         self._owed_learned: dict[str, bytes] = {}
@@ -101,7 +107,11 @@ class Resilient:
 
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger."""
-        await self._memory.settle(anchor, turn, originals)
+        if anchor is not None:
+            self._memory.keep_anchor(anchor)
+        if originals:
+            self._memory.keep_originals(turn.session, originals)
+        self._rows.append((turn, self._clock() + self._ttl_s))
         places = tuple(original.id for original in originals)
         await self._write((anchor, turn, places), lambda store: store.settle(anchor, turn, originals))
 
@@ -114,12 +124,12 @@ class Resilient:
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger; while the store is down, the rows of this process."""
         found = await self._ask(lambda store: store.turns(query))
-        return await self._memory.turns(query) if found is None else found
+        return await self._with_rows().turns(query) if found is None else found
 
     async def sessions(self, limit: int) -> list[SessionSummary]:
         """See Ledger; while the store is down, the sessions of this process."""
         found = await self._ask(lambda store: store.sessions(limit))
-        return await self._memory.sessions(limit) if found is None else found
+        return await self._with_rows().sessions(limit) if found is None else found
 
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
@@ -142,6 +152,12 @@ class Resilient:
                 await self._recovery
         self._leaving = self._leaving or self._primary
         await self._let_go()
+
+    def _with_rows(self) -> MemoryStore:
+        """Memory with this process's rows in their order: bringing them there is dear, and mostly nobody ever asks."""
+        while self._rows:
+            self._memory.keep_turn(*self._rows.popleft())
+        return self._memory
 
     async def _write(self, owed: Owed, write: Callable[[Ledger], Awaitable[None]]) -> None:
         (self._under_way if self.healthy else self._owed).append(owed)

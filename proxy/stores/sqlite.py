@@ -93,7 +93,7 @@ class SqliteStore:
         # Without `_told`, which costs as much as all that is done here where nothing has to be looked up.
         try:
             # A first call finds nothing here, so that there is nothing to be forgotten.
-            if any(key in self._front for key in keys):
+            if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
             get, unwritten = self._front.get, self._unwritten
             found = {key: unwritten.get(key) or get(key) for key in keys}

@@ -63,12 +63,12 @@ class TurnLog:
         """About how many bytes the rows take."""
         return self._held_bytes
 
-    def add(self, turn: Turn) -> None:
-        """Keep the row; the same call again replaces its row."""
+    def add(self, turn: Turn, expires: float | None = None) -> None:
+        """Keep the row for the log's life, or until `expires` (Unix seconds); the same call again replaces its row."""
         key, size_bytes = key_of(turn), size_of(turn)
         self._lines.pop(turn.session, None)
         known = self._rows.get(key)
-        self._rows[key] = (turn, size_bytes, self._clock() + self._ttl_s)
+        self._rows[key] = (turn, size_bytes, self._clock() + self._ttl_s if expires is None else expires)
         self._held_bytes += size_bytes - (known[1] if known else 0)
         if known is None:
             insort(self._order, key)

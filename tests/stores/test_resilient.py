@@ -390,3 +390,18 @@ async def test_of_two_writes_about_one_prefix_the_later_is_what_the_store_gets(o
     assert await other.plan(plan.plan_id()) == plan
     assert [turn.turn for turn in await other.turns(TurnQuery())] == [2, 1]
     await other.close()
+
+
+async def test_rows_kept_for_a_store_that_goes_end_their_lives_when_they_would_have_there(own_redis, clock):
+    store = a_shelter(own_redis.url, clock, first_pause_s=60.0)
+    await store.settle(an_anchor("a"), a_turn(1))
+    clock.now += TTL_S / 2
+    await store.settle(an_anchor("b"), a_turn(2))
+    own_redis.kill()
+
+    assert [turn.turn for turn in await store.turns(TurnQuery())] == [2, 1]
+    clock.now += TTL_S / 2
+    assert [turn.turn for turn in await store.turns(TurnQuery())] == [2]
+    await store.settle(an_anchor("c"), a_turn(3))
+    assert [turn.turn for turn in await store.turns(TurnQuery())] == [3, 2]
+    await store.close()

@@ -51,3 +51,13 @@ def test_dead_rows_are_swept_and_their_sessions_with_them():
 
 def test_nothing_sums_to_nothing():
     assert summarise("s", []) is None
+
+
+def test_a_row_may_bring_its_own_end_of_life():
+    clock = Clock()
+    log = a_log(clock)
+    log.add(a_turn(1), expires=clock() + 3.0)
+    log.add(a_turn(2))
+    clock.now += 5.0
+
+    assert [turn.turn for turn in log.find(TurnQuery())] == [2]
