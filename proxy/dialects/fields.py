@@ -39,8 +39,8 @@ def count(value: object) -> int | None:
 def first_count(*values: object) -> int | None:
     """The first of these that is a count."""
     for value in values:
-        found = count(value)
-        if found is not None:
+        # Most are absent.
+        if value is not None and (found := count(value)) is not None:
             return found
     return None
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from proxy.exchange.prepare import Ready
-from proxy.pricing.cache import simulate
+from proxy.pricing.cache import Simulated, simulate
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.usage import Usage
@@ -24,24 +24,28 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
     if not usage.input_tokens:
         return Money(paid=None, unpruned=None, warm_tokens=ready.anchor.warm_tokens)
     before = ready.before
-    caches = _cached(usage) or (before is not None and before.usage is not None and _cached(before.usage))
     unpruned = usage.input_tokens + ready.removed_tokens
-    simulated = simulate(
+    paid = cost(usage, price)
+    # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
+    same = ready.removed_tokens == 0 and (before is None or before.removed_tokens == 0)
+    return Money(
+        paid=paid,
+        unpruned=paid if same else cost(_simulated(ready, usage, habit, unpruned), price),
+        warm_tokens=unpruned if unpruned >= habit.min_prefix else 0,
+    )
+
+
+def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> Simulated:
+    """What the provider would have reported for the request as the client sent it: `unpruned` tokens of input."""
+    before = ready.before
+    return simulate(
         habit,
         input_tokens=unpruned,
         shared_tokens=ready.shared_tokens,
         warm_tokens=ready.anchor.warm_tokens,
         idle_s=ready.anchor.at - before.at if before is not None else 0.0,
         output_tokens=usage.output_tokens,
-        caches=caches,
-    )
-    paid = cost(usage, price)
-    # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
-    same = ready.removed_tokens == 0 and (before is None or before.removed_tokens == 0)
-    return Money(
-        paid=paid,
-        unpruned=paid if same else cost(simulated, price),
-        warm_tokens=unpruned if unpruned >= habit.min_prefix else 0,
+        caches=_cached(usage) or (before is not None and before.usage is not None and _cached(before.usage)),
     )
 
 

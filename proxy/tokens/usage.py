@@ -23,6 +23,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def merged(self, later: "Usage") -> "Usage":
         """This usage with every field that `later` reports; streams repeat and correct themselves."""
+        if self is NOT_REPORTED:
+            return later
         return Usage(
             input_tokens=_last(self.input_tokens, later.input_tokens),
             cache_read_tokens=_last(self.cache_read_tokens, later.cache_read_tokens),

@@ -64,7 +64,7 @@ class KeptReasoning:
 
     def packed(self) -> str:
         """The form in which it is stored; empty when there was none."""
-        if self._room.exceeded:
+        if self._room.exceeded or not (self._texts or self._details or self._signatures or self._calls):
             return ""
         value: dict[str, Any] = {name: "".join(pieces) for name, pieces in self._texts.items() if any(pieces)}
         if self._details:

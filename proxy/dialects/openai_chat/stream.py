@@ -93,8 +93,7 @@ class _Answer:
         delta = mapping(choice.get(self._place)) or mapping(choice.get("delta")) or mapping(choice.get("message"))
         said = known.take(delta)
         if not self.has_content:
-            thinks = any(delta.get(name) for name in REASONING_FIELDS)
-            self.has_content = bool(said) or known.calls > 0 or thinks
+            self.has_content = bool(said) or known.calls > 0 or any(delta.get(name) for name in REASONING_FIELDS)
         if self._text is not None:
             self._text.append((index, said))
         if choice.get("finish_reason"):
