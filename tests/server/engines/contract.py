@@ -311,13 +311,16 @@ class EngineContract:
     # Who leaves
 
     async def test_cancelling_before_the_head_closes_the_connection_at_once(self):
+        asked = asyncio.Event()
+
         async def talk(server, reader, writer):
             await server.read_request(reader)
+            asked.set()
             await server.wait_closed(reader)
 
         async with raw_server(talk) as server, self.engine() as engine:
             task = asyncio.ensure_future(engine.send(a_request(server.url)))
-            await asyncio.sleep(0.1)
+            await asyncio.wait_for(asked.wait(), 30)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
