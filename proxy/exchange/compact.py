@@ -136,12 +136,16 @@ def _has_room(context: ContextSize) -> bool:
     """Whether an answer of ordinary length fits, although less is left than we keep free."""
     if context.window is None or context.basis != "anchored":
         return False
+    if context.max_input is not None and context.total > context.max_input:
+        return False
     return context.total + min(context.reserve, context.window // 8) <= _SURE_SHARE * context.window
 
 
 def _fits_warm(context: ContextSize, behind: int, length: int) -> bool:
-    asked = context.total - behind + _CALL_OVERHEAD_TOKENS + _ANSWER_ROOM * length
-    return context.window is None or asked <= context.window
+    asked = context.total - behind + _CALL_OVERHEAD_TOKENS
+    if context.max_input is not None and asked > context.max_input:
+        return False
+    return context.window is None or asked + _ANSWER_ROOM * length <= context.window
 
 
 def _told(need: Need, received: Received) -> list[Message]:

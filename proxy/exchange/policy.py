@@ -20,6 +20,8 @@ class Policy:
     reasoning: ReasoningPolicy = LEAVE_REASONING
     window: int | None = None
     """Context window in tokens; None when nobody knows it."""
+    max_input: int | None = None
+    """A limit of the input alone, where the provider has one that is smaller than the window."""
     max_output: int | None = None
     """The model's own limit for one answer."""
     prices: Prices | None = None

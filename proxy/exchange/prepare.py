@@ -109,6 +109,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation = draft.received.conversation
+    usable = draft.context.usable
     return Situation(
         messages=conversation.messages,
         keys=draft.received.keys,
@@ -118,7 +119,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         message_tokens=draft.tokens,
         total=draft.context.total,
         plan=draft.plan,
-        window=policy.window,
+        window=None if usable is None else usable + draft.context.reserve,
         reserve=draft.context.reserve,
         prices=policy.prices,
         cold=line is not None and now - line.at > policy.cache_ttl_s,

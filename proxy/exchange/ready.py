@@ -114,12 +114,11 @@ def draft_of(
     """The request under the plan, predicted."""
     tokens = standing_tokens(weighed, plan)
     inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
-    reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
-    context = context_size(inputs.present, inputs.last, window=policy.window, reserve=reserve)
+    context = _context(inputs, received, policy)
     estimated = context.total
     if policy.correction:
         counted = msgspec.structs.replace(inputs.present, new=inputs.present.new + policy.correction)
-        context = context_size(counted, inputs.last, window=policy.window, reserve=reserve)
+        context = _context(msgspec.structs.replace(inputs, present=counted), received, policy)
     return Draft(
         received=received,
         memory=memory,
@@ -132,6 +131,16 @@ def draft_of(
         inputs=inputs,
         estimated=estimated,
         context=context,
+    )
+
+
+def _context(inputs: Inputs, received: Received, policy: Policy) -> ContextSize:
+    return context_size(
+        inputs.present,
+        inputs.last,
+        window=policy.window,
+        reserve=reserve_tokens(received.conversation.max_output, policy.max_output, policy.window),
+        max_input=policy.max_input,
     )
 
 

@@ -47,7 +47,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan = EMPTY_PLAN
     """Inherited from the deepest anchor, already applied."""
     window: int | None = None
-    """The model's context window in tokens; None when unknown."""
+    """What input and reserve may fill together, in tokens: the model's context window, or less where its input alone has a
+    limit; None when unknown."""
     reserve: int = 0
     """Tokens of the window kept for the answer."""
     prices: Prices | None = None

@@ -75,6 +75,7 @@ class Policies:
             ),
             doubt=0.0 if is_known_tokenizer(model) else DOUBT,
             window=chosen.window or learned_window or limits.window,
+            max_input=limits.max_input,
             max_output=limits.max_output,
             prices=Prices(read=habit.read_ratio, write=habit.write_ratio) if habit.read_ratio < 1 else None,
             cache_ttl_s=habit.ttl_s,

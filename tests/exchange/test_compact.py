@@ -99,6 +99,20 @@ def test_earlier_records_are_taken_in_together():
     assert (need.first, need.earlier_last) == (received.keys[1], 4)
 
 
+def test_a_limit_of_the_input_alone_is_kept_though_the_window_has_room():
+    received = a_received(HISTORY)
+    tokens = standing_tokens(weigh(received, a_scale()), EMPTY_PLAN)
+
+    def needed(**limits):
+        context = a_context(total=sum(tokens), window=8_000, reserve=500, basis="anchored", **limits)
+        return need_of(received, EMPTY_PLAN, tokens, context, POLICY, 0.0)
+
+    assert needed() is None
+    assert needed(max_input=4_000).now
+    assert not needed(max_input=4_000).can_wait
+    assert not needed(max_input=1_000).fits_warm
+
+
 def test_a_conversation_over_the_window_cannot_be_asked_itself():
     assert not a_need()[1].fits_warm
     assert a_need(window=20_000, policy=CompactPolicy(trigger="share", share=0.1, tail_share=0.1))[1].fits_warm

@@ -31,6 +31,26 @@ def test_a_draft_under_another_plan_is_predicted_anew():
     assert sum(other.tokens) == sum(draft.tokens) - 998
 
 
+def test_a_limit_of_the_input_alone_counts_where_it_is_the_smaller_one():
+    tight = replace(QUIET, window=10_000, max_input=1_000)
+    wide = replace(QUIET, window=10_000, max_input=9_999)
+
+    assert a_draft(policy=tight).context.usable == 1_000
+    assert a_draft(policy=tight).context.overflows
+    assert a_draft(policy=wide).context.usable == a_draft(policy=replace(QUIET, window=10_000)).context.usable == 5_000
+
+
+def test_a_counted_request_is_decided_by_its_count_and_measured_by_its_estimate():
+    plain, counted = a_draft(), a_draft(policy=replace(QUIET, correction=70))
+    other = ready(counted.under(plan_of(a_clear(counted.received, 2))))
+
+    assert counted.context.total == plain.context.total + 70
+    assert (counted.estimated, counted.inputs) == (plain.estimated, plain.inputs)
+    assert other.context.total - other.estimated == 70
+    assert other.estimated == plain.estimated - 998
+    assert (ready(counted).known_tokens, ready(counted).anchor) == (ready(plain).known_tokens, ready(plain).anchor)
+
+
 def test_r35_an_empty_plan_sends_the_very_same_object():
     draft = a_draft()
 

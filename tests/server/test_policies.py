@@ -28,6 +28,14 @@ def test_window_of_the_configuration_wins_over_the_learned_and_the_table(configu
     assert known(window=learned, models=models).policy.window == expected
 
 
+def test_a_limit_of_the_input_alone_reaches_the_policy_unless_the_window_is_configured():
+    configured = {"*": ModelSettings(window=300_000)}
+
+    assert (known("gpt-5").policy.window, known("gpt-5").policy.max_input) == (400_000, 272_000)
+    assert known("gpt-5", models=configured).policy.max_input is None
+    assert known("gpt-4o").policy.max_input is None
+
+
 def test_nobody_knows_the_window_of_an_unknown_model():
     assert known("mystery").policy.window is None
 
