@@ -148,7 +148,9 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     if refusal.window is None and not _is_plausible(call):
         return None
     window = refusal.window or _guessed(refusal, ready.context.total)
-    await shared.habits.learn_window(upstream, model, window)
+    if window != policy.max_input:
+        # Of a limit that we knew the refusal teaches nothing: it is one of the input, and the window is larger.
+        await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
         return None
     # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.

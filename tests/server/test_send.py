@@ -3,11 +3,25 @@ import json
 
 import pytest
 
+from proxy.compaction.policy import NO_MODEL
 from proxy.demo.provider import Answer, Rules
+from proxy.server import policies
 from proxy.settings.values import Compact
+from proxy.tokens.windows import Limits
 from tests.bench.speakers import SPEAKERS
 from tests.builders import calls, messages_of, result, rounds, said, user
-from tests.server.house import EAGER, NO_PRUNING, OFF, RECORD, Troubled, a_house, a_provider, answering, is_summary_call
+from tests.server.house import (
+    EAGER,
+    MODEL,
+    NO_PRUNING,
+    OFF,
+    RECORD,
+    Troubled,
+    a_house,
+    a_provider,
+    answering,
+    is_summary_call,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -227,6 +241,19 @@ async def test_the_learned_window_is_kept_for_the_next_conversation():
 
     assert answer.status_code == 200
     assert all(record.status == 200 for record in provider.received[before:])
+
+
+async def test_a_known_limit_of_the_input_alone_is_not_learned_as_the_window(monkeypatch):
+    monkeypatch.setattr(policies, "limits_for", lambda *given, **more: Limits(window=6000, max_input=3000))
+    provider = a_provider(window=3000, hidden_tokens=600)
+    compact = Compact(trigger="off", model=NO_MODEL, max_summary_tokens=400)
+    async with a_house(provider, prune=NO_PRUNING, compact=compact) as house:
+        answer = await house.chat(long_history(4))
+        window = await house.handler.shared.habits.window("openai", MODEL)
+
+    assert [record.status for record in provider.received] == [400, 200]
+    assert answer.status_code == 200
+    assert window is None
 
 
 async def test_what_cannot_be_made_to_fit_is_the_providers_own_error():
