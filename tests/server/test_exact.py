@@ -3,15 +3,21 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import reduce
 
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.compaction.policy import NO_MODEL
+from proxy.compaction.policy import NO_MODEL, CompactPolicy
+from proxy.conversation.recall import Recall
 from proxy.demo.provider import Rules
+from proxy.exchange.prepare import prepare
+from proxy.exchange.receive import NO_MEMORY
 from proxy.server import exact
 from proxy.settings.values import Compact, Estimate, Reasoning, Server, Upstream
-from tests.builders import said, user
+from proxy.tokens.learn import NOTHING_LEARNED, Growth, Sample, update
+from tests.builders import QUIET, a_received, a_scale, said, user, words
 from tests.server.house import EAGER, MODEL, NO_PRUNING, OFF, Left, a_house, a_provider, answering, silent
 from tests.server.thinkers import MessagesClient, thinks
 from tests.serving import serving
@@ -176,6 +182,27 @@ async def test_on_an_earlier_call_only_what_is_new_is_in_doubt():
     assert close.exact == close.usage.input_tokens
     assert clear.exact is None
     assert close.grown == calm.grown
+
+
+def is_near_at(limit, *, doubt=0.0, learned=NOTHING_LEARNED):
+    """Whether a first call whose limit is at this share of its estimate is near."""
+    received, scale = a_received([user(words("new", 10_000))], max_tokens=RESERVE), a_scale()
+    total = prepare(received, NO_MEMORY, QUIET, scale, recall=Recall(), now=0.0, learned=learned).context.total
+    policy = replace(QUIET, window=round(limit * total) + RESERVE, doubt=doubt, compact=CompactPolicy())
+    ready = prepare(received, NO_MEMORY, policy, scale, recall=Recall(), now=0.0, learned=learned)
+    return exact.is_near(ready, policy, learned)
+
+
+def test_until_enough_is_learned_a_first_call_may_be_off_by_as_much_as_a_foreign_tokenizer():
+    assert [is_near_at(limit) for limit in (0.8, 0.9, 1.1, 1.2)] == [False, True, True, False]
+
+
+def test_what_was_learned_makes_the_doubt_smaller():
+    sample = Sample(growth=Growth(10_000), actual=10_000, anchored=False)
+    learned = reduce(update, [sample] * 24, NOTHING_LEARNED)
+
+    assert [is_near_at(limit, learned=learned) for limit in (0.9, 0.99, 1.01, 1.1)] == [False, False, False, False]
+    assert is_near_at(1.1, learned=learned, doubt=0.15)
 
 
 async def test_far_from_the_limit_nobody_is_asked():
