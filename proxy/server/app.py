@@ -32,7 +32,7 @@ from proxy.server.relay import Exchange, relay
 from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, listeners, supervise
 from proxy.settings.values import Settings
-from proxy.wire.headers import check_request, content_length, wants_websocket
+from proxy.wire.headers import check_request, wants_websocket
 from proxy.wire.path import Route, route
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -112,10 +112,9 @@ class App:
         caller = self._keys.check(headers, query, own_api_key=bool(own_key))
         if upstream is None or not upstream.base_url:
             raise UnknownUpstream(f"no upstream {goal.upstream_name!r} is configured")
-        check_request(headers)
+        length = check_request(headers)
         if wants_websocket(headers):
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
-        length = content_length(headers)
         if length is not None and length > self._limit_bytes:
             raise BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
         if own_key:

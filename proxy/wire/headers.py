@@ -37,17 +37,22 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
-def check_request(headers: Headers) -> None:
-    """Raise BadRequest for framing that two readers could understand differently, and for headers naming an address."""
+def check_request(headers: Headers) -> int | None:
+    """The declared body length in bytes, None when none is declared.
+
+    Raises BadRequest for framing that two readers could understand differently, and for headers naming an address.
+    """
     framing: dict[bytes, bytes] = {}
     for name, value in headers:
-        if b"\n" in value or b"\r" in value or b"\0" in value:
-            raise BadRequest("a header value spans lines or contains NUL")
         if name in _FRAMING:
             if framing.setdefault(name, value) != value:
                 raise BadRequest(f"conflicting {name.decode()} headers")
         elif name.startswith(b"x-") and _names_address(name):
             raise BadRequest(f"{name.decode('latin-1')}: a request cannot choose an upstream address")
+    joined = b"".join([value for _, value in headers])
+    # Numbers: looking for bytes in bytes raises and swallows an error each time.
+    if 0x0D in joined or 0x0A in joined or 0 in joined:
+        raise BadRequest("a header value spans lines or contains NUL")
     length = framing.get(b"content-length")
     if length is not None and not (length.isdigit() and length.isascii()):
         raise BadRequest("content-length is not a number")
@@ -57,12 +62,12 @@ def check_request(headers: Headers) -> None:
             raise BadRequest("content-length together with transfer-encoding")
         if coding.strip().lower() != b"chunked":
             raise BadRequest("transfer-encoding other than chunked")
+    return int(length) if length is not None else None
 
 
 def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
     """The client's headers as the upstream may see them; `drop`: further lower-case names to leave out."""
-    dropped = _with(_NOT_UPSTREAM, _listed_in_connection(headers), drop)
-    return [header for header in headers if header[0] not in dropped]
+    return _without(headers, _NOT_UPSTREAM, drop)
 
 
 def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> Headers:
@@ -71,10 +76,7 @@ def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> H
     Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
     length (204, 304). A header that no server could write again (control characters) is left out.
     """
-    dropped = _with(_HOP_BY_HOP, _listed_in_connection(headers), drop)
-    if status in (204, 304):
-        dropped |= {b"content-length"}
-    kept = [header for header in headers if header[0] not in dropped]
+    kept = _without(headers, _HOP_BY_HOP, (*drop, b"content-length") if status in (204, 304) else drop)
     joined = b"".join([value for _, value in kept])
     if len(joined.translate(None, _CONTROL)) != len(joined):
         kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]
@@ -127,10 +129,13 @@ def _names_address(name: bytes) -> bool:
     )
 
 
-def _with(names: frozenset[bytes], listed: set[bytes], drop: Iterable[bytes]) -> frozenset[bytes]:
-    """All three; mostly there is nothing to add, and no new set to be made."""
-    listed.update(drop)
-    return names | listed if listed else names
+def _without(headers: Headers, names: frozenset[bytes], drop: Iterable[bytes]) -> Headers:
+    """All but those under `names`, which hold `connection`, those that a Connection header lists, and `drop`."""
+    kept = [header for header in headers if header[0] not in names]
+    # Mostly there is nothing to list, and no set to be made.
+    further = _listed_in_connection(headers) if len(kept) < len(headers) else set()
+    further.update(drop)
+    return [header for header in kept if header[0] not in further] if further else kept
 
 
 def _listed_in_connection(headers: Headers) -> set[bytes]:

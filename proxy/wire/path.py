@@ -6,6 +6,7 @@ sent as it came: a path that would mean something else after normalisation is re
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from proxy.errors import BadRequest
@@ -16,6 +17,8 @@ _DECODINGS = 4
 """Layers of percent-encoding that are unpacked before a path counts as hostile."""
 _METHOD_CALL = re.compile(r"/v1/models/(?!ft:)[^/]*:")
 """`/v1/models/NAME:method`; fine-tuned model names (`ft:…`) have colons of their own."""
+_LONGEST_KNOWN = 256
+"""Longer paths are not kept in memory."""
 _GEMINI = ("/v1beta/", "/upload/v1beta/")
 
 
@@ -56,12 +59,20 @@ def check_path(raw_path: str) -> None:
 
 def route(raw_path: str) -> Route:
     """The upstream and the path there, for a path that `check_path` let through; raises BadRequest otherwise."""
+    return _known_route(raw_path) if len(raw_path) <= _LONGEST_KNOWN else _route(raw_path)
+
+
+def _route(raw_path: str) -> Route:
     check_path(raw_path)
     if raw_path.startswith("/up/"):
         name, slash, rest = raw_path[4:].partition("/")
         return Route(name, slash + rest or "/", _family(slash + rest))
     family = _family(raw_path)
     return Route(family, raw_path, family)
+
+
+_known_route = lru_cache(maxsize=256)(_route)
+"""Clients ask for few paths, again and again."""
 
 
 def _family(path: str) -> str:

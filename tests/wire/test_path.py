@@ -71,3 +71,11 @@ def test_path_that_means_something_else_when_normalised_is_refused(path):
 )
 def test_dots_inside_names_and_ordinary_escapes_pass_as_they_came(path):
     assert route(path).rest_path == path
+
+
+def test_a_very_long_path_is_judged_like_a_short_one():
+    name = "m" * 1000
+
+    assert route(f"/v1/models/{name}:countTokens").family == "gemini"
+    with pytest.raises(BadRequest, match="dot segment"):
+        route(f"/v1/{name}/../x")
