@@ -10,10 +10,11 @@ import uvicorn
 
 
 @asynccontextmanager
-async def serving(app: Any, http: Any = "auto") -> AsyncIterator[str]:
+async def serving(app: Any, http: Any = "auto", timeout_keep_alive: int = 120) -> AsyncIterator[str]:
     """Serve an app on a free port of 127.0.0.1; gives its base URL. It listens before this yields.
 
-    `http`: uvicorn's protocol class.
+    `http`: uvicorn's protocol class. `timeout_keep_alive`: seconds after which it ends an idle connection; uvicorn's own 5
+    are so few that a client on a busy machine sends its next call into the end.
     """
     # With its protocol named, since only then asyncio switches Nagle's algorithm off: it held answers back for 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
@@ -29,6 +30,7 @@ async def serving(app: Any, http: Any = "auto") -> AsyncIterator[str]:
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=2,
+                timeout_keep_alive=timeout_keep_alive,
             )
         )
         task = asyncio.ensure_future(_serve(server, listener))

@@ -16,12 +16,14 @@ class Deadline:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop = loop
-        self._ring = ring
+        self._ring: Callable[[], None] | None = ring
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, delay_s: float) -> None:
         """So long from now, whatever was set before."""
+        if self._ring is None:
+            return
         due = self._due = self._loop.time() + delay_s
         timer = self._timer
         if timer is None:
@@ -35,15 +37,15 @@ class Deadline:
         self._due = None
 
     def close(self) -> None:
-        """Not at all, and nothing is left in the loop."""
-        self._due = None
+        """Never again: nothing is left in the loop, and nothing here that keeps its owner."""
+        self._due = self._ring = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _look(self) -> None:
         self._timer = None
-        if self._due is None:
+        if self._due is None or self._ring is None:
             return
         left_s = self._due - self._loop.time()
         if left_s > 0:

@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.errors import BodyTooLarge
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Leaving = Callable[[Callable[[], None] | None], None]
-"""Takes whom to call when the client leaves, or None for nobody any more (server.protocol)."""
+
+
+class Served(Protocol):
+    """What a server may offer beyond ASGI (server.cycle does)."""
+
+    def watch(self, when_left: Callable[[], None] | None) -> None:
+        """When the client leaves, call this and cancel the task of the call. None: no longer."""
+
+    def release(self) -> None:
+        """What the task still does is no longer for the client: cancel it for no reason whatever."""
 
 
 class ClientGone(Exception):
@@ -20,17 +28,18 @@ class Incoming:
     """Reads the body once, whole or as it arrives, and from then on watches for the client's leaving.
 
     When the client leaves, the task that made this object is cancelled, whatever it waits for, and `gone` says why. The
-    server says so where it knows `leaving`; else one task per call waits for it. The watch ends with `answered`.
+    server does so where it is `served`; else one task per call waits for it. The watch ends with `answered`.
     """
 
-    def __init__(self, receive: Receive, limit_bytes: int, leaving: Leaving | None = None) -> None:
+    def __init__(self, receive: Receive, limit_bytes: int, served: Served | None = None) -> None:
         self.gone = False
         self.too_large: BodyTooLarge | None = None
         """Set when the body went over the limit while somebody else was iterating over it."""
         self._receive = receive
         self._limit_bytes = limit_bytes
-        self._leaving = leaving
-        self._owner = asyncio.current_task()
+        self._served = served
+        # Asking for it is a system call.
+        self._owner = asyncio.current_task() if served is None else None
         self._watcher: asyncio.Task[None] | None = None
         self._answered = False
 
@@ -43,12 +52,17 @@ class Incoming:
         body: bytes = message.get("body", b"")
         self._check_size(len(body))
         if message.get("more_body", False):
-            return b"".join([body, *[piece async for piece in self.pieces(len(body))]])
+            return b"".join([body, *[piece async for piece in self._pieces(len(body))]])
         self._watch()
         return body
 
-    async def pieces(self, read_bytes: int = 0) -> AsyncIterator[bytes]:
-        """The body as it arrives, after `read_bytes` of it; raises as `read`."""
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, for whichever task; raises as `read`. The client is watched at once."""
+        if self._served is not None:
+            self._served.watch(self._left)
+        return self._pieces(0)
+
+    async def _pieces(self, read_bytes: int) -> AsyncIterator[bytes]:
         total = read_bytes
         more = True
         while more:
@@ -69,12 +83,15 @@ class Incoming:
     def answered(self, *, whole: bool) -> None:
         """Nothing more is owed to the client. `whole`: its answer ended properly, so that the watch ends by itself."""
         self._answered = True
-        if self._leaving is not None:
-            # Once: from now on the connection may have a next call that watches.
-            leaving, self._leaving = self._leaving, None
-            leaving(None)
+        if self._served is not None:
+            self._served.watch(None)
         if not whole and self._watcher is not None:
             self._watcher.cancel()
+
+    def release(self) -> None:
+        """From now on the call's task works for itself: nobody shall cancel it."""
+        if self._served is not None:
+            self._served.release()
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self._limit_bytes:
@@ -82,8 +99,10 @@ class Incoming:
             raise self.too_large
 
     def _watch(self) -> None:
-        if self._leaving is not None:
-            self._leaving(self._left)
+        if self._answered:
+            return
+        if self._served is not None:
+            self._served.watch(self._left)
             return
         self._watcher = asyncio.get_running_loop().create_task(self._wait_for_leaving())
 
@@ -96,5 +115,6 @@ class Incoming:
 
     def _left(self) -> None:
         self.gone = True
+        # Where the call is served, it has been cancelled.
         if self._owner is not None and self._owner is not asyncio.current_task():
             self._owner.cancel()

@@ -1,133 +1,298 @@
-"""uvicorn's HTTP protocol, with one system call or one copy where it makes two."""
+"""The client's side of HTTP/1.1: what uvicorn makes for each connection.
+
+uvicorn stays the server: it listens, speaks TLS, hears signals, drains. Its own protocol does more than is needed here
+(access log, WebSockets, headers of its own) and takes half as much CPU for a call as all that the relay does with it.
+httptools parses; `server.cycle` is one request and its answer.
+
+Rules: requests that come behind one another are answered one after the other; what is no HTTP ends the connection, but
+not before the calls in front of it are answered; a connection on which nothing is under way ends after `keep_alive_s`.
+"""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from typing import Any, cast
+from urllib.parse import unquote
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+import uvicorn
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
+from uvicorn.server import ServerState
 
-_PIECE_BYTES = 1024 * 1024
-"""A body of known length reaches the application in pieces of this size, not of a socket's."""
-_FEW_BYTES = 64 * 1024
-LAST_CALLS_S = 1
+from proxy.server.cycle import SERVED, Cycle
+from proxy.server.deadline import Deadline
+from proxy.wire.headers import Headers
+
+LAST_CALLS_S = 1.0
 """How long a connection without a call stays open when the server ends: a call may be on its way, and whoever sent it cannot
 tell whether it was read, so it is not sent again."""
-LEAVING = "pruning_proxy.leaving"
-"""ASGI extension: a function that is told whom to call when the client leaves (None: nobody any more)."""
+_HEAD_LIMIT_BYTES = 1024 * 1024
+_NOT_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 30\r\n"
+    b"connection: close\r\n\r\nInvalid HTTP request received."
+)
 
 
-class Protocol(HttpToolsProtocol):
-    """As its base, but for four things.
+class Protocol(asyncio.Protocol):
+    """One connection. Made and shut down by uvicorn's server, whose parameters these are."""
 
-    The transport holds an answer's head back until the next write, or the end of this loop turn. A large body is
-    gathered, joined once, before the application is woken for it. And an application that has read the whole body can
-    have itself called when the client leaves: waiting for that in `receive` takes a task for every call. And a server
-    that ends says so in its last answers (`connection: close`) before it closes a connection that is kept for more.
-    """
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],  # noqa: ARG002  of a lifespan, which nothing here has
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        if not config.loaded:
+            config.load()
+        self.loop = _loop or asyncio.get_running_loop()
+        self.server = server_state
+        self._app = config.loaded_app
+        self._keep_alive_s: float = config.timeout_keep_alive
+        self._ending = False
+        self._idle = Deadline(self.loop, self.close)
+        self._parser: httptools.HttpRequestParser | None = self._new_parser()
+        self._transport: asyncio.Transport | None = None
+        self._scope: dict[str, Any] = {}
+        self._current: Cycle | None = None
+        """The call that is being answered."""
+        self._waiting: deque[Cycle] = deque()
+        self._last: Cycle | None = None
+        """The call whose request is being read, or was read last."""
+        self._deaf = False
+        """What comes cannot be understood any more."""
+        self._read_paused = False
+        self.writable = asyncio.Event()
+        """Clear while the client has much to take of what was written."""
+        self.writable.set()
+        self._in_head = True
+        self._head_bytes = 0
+        self._url = b""
+        self._headers: Headers = []
+        self._upgrading: Headers | None = None
+        """The headers of a request that wants another protocol, while it is read once more."""
+        self._length_known = False
+        self._expects_continue = False
 
-    _ending = False
+    # asyncio.Protocol
 
-    _gathered: list[bytes] | None = None
-    _gathered_bytes = 0
-    _when_left: Callable[[], None] | None = None
-
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        super().connection_made(_Corked(transport, self.loop))  # type: ignore[arg-type]
+        transport = self._transport = cast(asyncio.Transport, transport)
+        self.server.connections.add(self)  # type: ignore[arg-type]  # names uvicorn's own classes
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "server": get_local_addr(transport),
+            "client": get_remote_addr(transport),
+            "scheme": "https" if is_ssl(transport) else "http",
+            "root_path": "",
+        }
+        self._idle.set(self._keep_alive_s)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         """See asyncio."""
-        super().connection_lost(exc)
-        when_left, self._when_left = self._when_left, None
-        if when_left is not None:
-            when_left()
+        self.server.connections.discard(self)
+        self._idle.close()
+        self._deaf = True
+        # They know this object, which is not to wait for a collection.
+        self._parser = self._last = None
+        self.writable.set()
+        current, self._current = self._current, None
+        self._waiting.clear()
+        if current is not None:
+            current.left()
 
-    def on_message_begin(self) -> None:
-        """See httptools."""
-        super().on_message_begin()
-        self.scope["extensions"] = {LEAVING: self._watch}  # type: ignore[dict-item]  # of ours
-
-    def on_headers_complete(self) -> None:
-        """See httptools."""
-        length = next((value for name, value in self.headers if name == b"content-length"), b"")
-        self._gathered = [] if length.isdigit() and int(length) > _FEW_BYTES else None
-        self._gathered_bytes = 0
-        super().on_headers_complete()
-        if self._ending:
-            self.cycle.keep_alive = False
-
-    def on_body(self, body: bytes) -> None:
-        """See httptools."""
-        if self._gathered is None or self.cycle.response_complete:
-            super().on_body(body)
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        if self._deaf or self._parser is None:
             return
-        self._gathered.append(body)
-        self._gathered_bytes += len(body)
-        if self._gathered_bytes >= _PIECE_BYTES:
-            self._deliver(self._gathered)
-            self.flow.pause_reading()
+        if self._current is None:
+            self._idle.set(self._keep_alive_s)
+        if self._in_head:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_again(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._not_http()
+        else:
+            if self._in_head and self._head_bytes > _HEAD_LIMIT_BYTES:
+                self._not_http()
 
-    def on_message_complete(self) -> None:
-        """See httptools."""
-        if self._gathered:
-            self._deliver(self._gathered)
-        super().on_message_complete()
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        self.writable.set()
+
+    # uvicorn
 
     def shutdown(self) -> None:
-        """See uvicorn: the server ends."""
+        """The server ends: what is on its way is answered, and answers that begin from now on say that they are the last."""
         self._ending = True
-        self.timeout_keep_alive = LAST_CALLS_S
-        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]  # None before the first call
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(LAST_CALLS_S, self.timeout_keep_alive_handler)
-        elif not self.cycle.response_started:
-            self.cycle.keep_alive = False
+        self._keep_alive_s = LAST_CALLS_S
+        if self._current is None:
+            self._idle.set(LAST_CALLS_S)
+        elif self._last is not None and not self._last.started:
+            self._last.keep_alive = False
 
-    def _watch(self, when_left: Callable[[], None] | None) -> None:
-        self._when_left = when_left
-        if when_left is not None:
-            # A paused transport notices nothing, and the last piece of a body may have paused it.
-            self.flow.resume_reading()
+    # httptools
 
-    def _deliver(self, gathered: list[bytes]) -> None:
-        whole = b"".join(gathered)
-        # Bytes where the base has a bytearray: it only adds to it and makes bytes of it, which then is no copy.
-        self.cycle.body = self.cycle.body + whole if self.cycle.body else whole  # type: ignore[assignment]
-        self.cycle.message_event.set()
-        gathered.clear()
-        self._gathered_bytes = 0
+    def on_message_begin(self) -> None:
+        """A request."""
+        self._in_head = True
+        self._url = b""
+        self._headers = []
+        self._length_known = self._expects_continue = False
 
+    def on_url(self, url: bytes) -> None:
+        """Part of its target."""
+        self._url += url
 
-class _Corked:
-    """A transport that delays heads. Everything but writing is the real transport's."""
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        name = name.lower()
+        if name == b"content-length":
+            self._length_known = True
+        elif name == b"expect":
+            self._expects_continue = value.lower() == b"100-continue"
+        self._headers.append((name, value))
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
+    def on_headers_complete(self) -> None:
+        """The head is whole: the call begins, or waits for those before it."""
+        assert self._parser is not None
+        if self._parser.should_upgrade():
+            self._upgrading = self._headers
+            return
+        headers, self._upgrading = self._upgrading or self._headers, None
+        self._in_head = False
+        self._head_bytes = 0
+        version = self._parser.get_http_version()
+        path, query = _taken_apart(self._url)
+        text = path.decode("ascii")
+        method = self._parser.get_method().decode("ascii")
+        cycle = Cycle(
+            self,
+            method=method,
+            keep_alive=version != "1.0" and self._parser.should_keep_alive() and not self._ending,
+            knows_chunks=version != "1.0",
+            length_known=self._length_known,
+            expects_continue=self._expects_continue,
+        )
+        cycle.scope = {
+            **self._scope,
+            "http_version": version,
+            "method": method,
+            "path": unquote(text) if "%" in text else text,
+            "raw_path": path,
+            "query_string": query,
+            "headers": headers,
+            "extensions": {SERVED: cycle},
+        }
+        self._last = cycle
+        if self._current is None:
+            self._begin(cycle)
+        else:
+            self._waiting.append(cycle)
+            self.pause_reading()
 
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._transport, name)
-        # Looked up once per connection.
-        setattr(self, name, value)
-        return value
+    def on_body(self, body: bytes) -> None:
+        """Bytes of the body, without their framing."""
+        cycle = self._last
+        if cycle is not None and not cycle.answered and cycle.take(body):
+            self.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """The request's end."""
+        if self._upgrading is not None:
+            return
+        self._in_head = True
+        if self._last is not None:
+            self._last.ended()
+
+    # For the cycle
 
     def write(self, data: bytes) -> None:
-        """See asyncio. A chunk that looks like a head only waits for the end of the turn."""
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/1.1 ") and not data.startswith(b"HTTP/1.1 1"):
-            self._head = data
-            self._loop.call_soon(self._flush)
+        """Bytes to the client, as far as it is still there."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        """Let the client wait with what it still has to send."""
+        if not self._read_paused and self._transport is not None:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take more, and notice when the client leaves."""
+        if self._read_paused and self._transport is not None and not self._transport.is_closing():
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def finished(self, cycle: Cycle) -> None:
+        """The answer is out: the next one, or wait for it."""
+        self.server.total_requests += 1
+        self._current = None
+        if not cycle.keep_alive:
+            self.close()
             return
-        self._transport.write(data)
+        if self._waiting:
+            self._begin(self._waiting.popleft())
+        else:
+            self._idle.set(self._keep_alive_s)
+        self.resume_reading()
 
     def close(self) -> None:
-        """See asyncio."""
-        self._flush()
-        self._transport.close()
+        """End the connection once all is written."""
+        if self._transport is not None:
+            self._transport.close()
 
-    def _flush(self) -> None:
-        head, self._head = self._head, b""
-        if head and not self._transport.is_closing():
-            self._transport.write(head)
+    # Inside
+
+    def _begin(self, cycle: Cycle) -> None:
+        self._idle.clear()
+        self._current = cycle
+        cycle.begin(self._app)
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # So that the call in front of bytes that nobody will answer is itself answered.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _read_again(self, rest: bytes) -> None:
+        """A request that wants another protocol, as if it did not (RFC 9110 section 7.8): the parser skips its body."""
+        assert self._parser is not None
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self._not_http()
+            return
+        lines = [b"%b %b HTTP/%b\r\n" % (method, self._url, version)]
+        lines += [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
+        self._parser = self._new_parser()
+        self.data_received(b"".join([*lines, b"\r\n", rest]))
+
+    def _not_http(self) -> None:
+        """No answer to this; but what came before it gets one."""
+        self._deaf = True
+        broken = self._last if self._last is not None and not self._last.is_whole else None
+        if self._waiting and self._waiting[-1] is broken:
+            self._waiting.pop()
+        if self._current is not None and self._current is not broken:
+            (self._waiting[-1] if self._waiting else self._current).keep_alive = False
+            return
+        if self._current is None or not self._current.started:
+            self.write(_NOT_HTTP)
+        self.close()
+
+
+def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
+    """Path and query of a request's target. Raises HttpParserInvalidURLError."""
+    if url.startswith(b"/") and url.find(b"#") < 0:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parts = httptools.parse_url(url)
+    return parts.path or b"/", parts.query or b""

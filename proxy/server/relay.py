@@ -2,7 +2,7 @@
 
 An `Exchange` is what a handler works with. Rules that it keeps for everybody: the client's leaving cancels whatever is
 under way, at any time, and closes the upstream's connection; an answer that breaks off upstream breaks off for the
-client too, nothing is made up; what the handler wants done at the end is done once, in bounded time, also then.
+client too, nothing is made up; what the handler wants done at the end is done once, also then.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -11,10 +11,10 @@ from typing import Literal
 import msgspec
 
 from proxy.errors import ProxyError, UnsupportedEncoding, UpstreamBroken, UpstreamError
+from proxy.server.cycle import BODY_FOLLOWS, SERVED
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive
-from proxy.server.protocol import LEAVING
 from proxy.server.refusals import ErrorBody, send_json
 from proxy.server.settling import settle
 from proxy.settings.values import Upstream
@@ -66,9 +66,9 @@ class Exchange:
         """As the client sent them; `to_upstream` of `headers` is what goes on."""
         self.query = query
         self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
-        """Called once, after the last byte, whatever happened; shielded, waited for `SETTLE_S` at most."""
+        """Called once, after the last byte, whatever happened; nobody cancels it."""
         self.end: End | None = None
-        self._incoming = Incoming(receive, limit_bytes, scope.get("extensions", {}).get(LEAVING))
+        self._incoming = Incoming(receive, limit_bytes, scope.get("extensions", {}).get(SERVED))
         self._send = send
         self._headers = headers
         self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
@@ -114,7 +114,7 @@ class Exchange:
         """
         headers = to_upstream(self._headers, drop=drop)
         headers += add
-        if isinstance(body, bytes | None):
+        if body is None or isinstance(body, bytes):
             if body is not None and not body and first(self._headers, b"content-length") is None:
                 body = None
         elif (length := content_length(self._headers)) is not None:
@@ -190,28 +190,25 @@ class Exchange:
         beats = heartbeat and encoding is None and is_event_stream(head)
         beat = Heartbeat(self._send, self._heartbeat_s) if beats else None
         watch = self._observer(observe, encoding) if observe is not None else None
-        await self._start(answer.status, head)
+        self._status = answer.status
+        start = {"type": "http.response.start", "status": answer.status, "headers": head}
+        # A transform may keep all back that is here.
+        start[BODY_FOLLOWS] = None if transform is not None else bool(held) or answer.ready
+        await self._send(start)
         try:
             last = await self._forward(answer, held, transform, watch, beat.forward if beat is not None else self._send)
         finally:
             if beat is not None:
                 await beat.stop()
         if not answer.complete:
-            self.end = End(
-                outcome="truncated",
-                status=self._status,
-                error=answer.error or UpstreamBroken("the upstream's answer broke off"),
-                observed=self._observed,
-            )
-            return self.end
+            return self._ended("truncated", answer.error or UpstreamBroken("the upstream's answer broke off"))
         piece = last if transform is None else (transform(last) if last else b"") + transform(b"")
         await self._send({"type": "http.response.body", "body": piece, "more_body": False})
         # No sooner: who leaves while the last bytes still wait for room has left before the end.
         self._incoming.answered(whole=True)
         if watch is not None and last:
             watch(last)
-        self.end = End(outcome="complete", status=self._status, observed=self._observed)
-        return self.end
+        return self._ended("complete")
 
     async def refuse(self, error: ProxyError, *, extra: Sequence[tuple[bytes, bytes]] = ()) -> End:
         """Answer with an error of ours in the client's format; once a head is out, the connection just ends."""
@@ -224,7 +221,7 @@ class Exchange:
             self.end = End(outcome="refused", status=error.status, error=error)
             await send_json(self._send, error.status, body, extra)
         elif self.end is None:
-            self.end = End(outcome="truncated", status=self._status, error=error, observed=self._observed)
+            return self._ended("truncated", error)
         return self.end
 
     async def close(self) -> None:
@@ -239,13 +236,14 @@ class Exchange:
         # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
         on_end, self.on_end = self.on_end, None
         if on_end is not None:
+            self._incoming.release()
             await settle(on_end(end))
 
     # Inside
 
-    async def _start(self, status: int, headers: Headers) -> None:
-        self._status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+    def _ended(self, outcome: Literal["complete", "truncated"], error: ProxyError | None = None) -> End:
+        self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed)
+        return self.end
 
     async def _forward(
         self,

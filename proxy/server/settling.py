@@ -1,35 +1,30 @@
-"""What is still to do when a call's last byte is out: done in bounded time, shielded, whatever happens to the call."""
+"""What is still to do when a call's last byte is out: done whatever happens to the call, and waited for by the process."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 
 SETTLE_S = 5.0
-"""How long a call waits for its settling; after that it goes on without anybody waiting."""
+"""How long the end of the process waits for what is under way."""
+_LOOK_S = 0.01
 
-_under_way: set[asyncio.Task[None]] = set()
+_under_way: set[Coroutine[None, None, None]] = set()
 
 
 async def settle(work: Coroutine[None, None, None]) -> None:
-    """Do it and wait for it, `SETTLE_S` at most. Its errors are its own: none is raised here."""
-    task = asyncio.get_running_loop().create_task(work)
-    _under_way.add(task)
-    task.add_done_callback(_done)
-    # One turn of the loop is mostly all it takes, and `wait` costs more than the work.
-    await asyncio.sleep(0)
-    if task.done():
-        return
-    # `wait` does not cancel what it waits for, neither when time is up nor when the call itself is cancelled.
-    await asyncio.wait({task}, timeout=SETTLE_S)
+    """Do it, in the task of its call: one of its own would cost more than most of what is done. Its errors are its own."""
+    _under_way.add(work)
+    try:
+        await work
+    except Exception:  # noqa: BLE001, S110  whoever made it has said what there is to say
+        pass
+    finally:
+        _under_way.discard(work)
 
 
 async def settled() -> None:
-    """Wait, as long as a call would, for everything that is still under way. For the end of the process."""
-    if _under_way:
-        await asyncio.wait(_under_way, timeout=SETTLE_S)
-
-
-def _done(task: asyncio.Task[None]) -> None:
-    _under_way.discard(task)
-    if not task.cancelled():
-        # Looked at, so that asyncio does not report it as lost.
-        task.exception()
+    """Wait for everything that is still under way, `SETTLE_S` at most. For the end of the process."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SETTLE_S):
+            while _under_way:  # noqa: ASYNC110  once in a process's life
+                await asyncio.sleep(_LOOK_S)

@@ -119,7 +119,7 @@ async def proxy_process(toml: str, directory: Path) -> AsyncIterator[Proxy]:
         )
     assert process.stdout is not None
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), 20)
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
         if not line:
             raise RuntimeError(f"the proxy did not start: {log.read_text()[-2000:]}")
         yield Proxy(process, int(line), log)

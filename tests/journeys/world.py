@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.demo.provider import Provider, echo
 from proxy.server.assembly import assembled
+from proxy.server.protocol import Protocol
 from proxy.settings.values import Settings, Store, Upstream
 from tests.server.house import MODEL, a_provider
 from tests.serving import serving
@@ -40,7 +41,7 @@ async def a_world(*, upstream=None, provider=None, **sections):
             **{"store": Store(url="memory://"), **sections},
         )
         app = await stack.enter_async_context(assembled(settings))
-        proxy_url = await stack.enter_async_context(serving(app))
+        proxy_url = await stack.enter_async_context(serving(app, http=Protocol))
         yield World(direct_url=direct_url, proxy_url=proxy_url, direct=direct, behind=behind)
 
 

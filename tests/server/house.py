@@ -15,6 +15,7 @@ from proxy.ledger.store import TurnQuery
 from proxy.server.app import App
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.handler import Handler
+from proxy.server.protocol import Protocol
 from proxy.server.tokenizers import counter
 from proxy.settings.values import Compact, ModelSettings, Prune, Settings, Upstream
 from proxy.stores import open_store
@@ -181,6 +182,6 @@ async def a_house(
         handler = Handler(settings, ledger, engine)
         stack.push_async_callback(engine.aclose)
         stack.push_async_callback(handler.aclose)
-        base = await stack.enter_async_context(serving(App(settings, engine, handler=handler)))
+        base = await stack.enter_async_context(serving(App(settings, engine, handler=handler), http=Protocol))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=10.0))
         yield House(base=base, http=http, handler=handler, ledger=ledger, settings=settings)

@@ -115,6 +115,7 @@ async def test_other_upgrades_are_ignored():
         assert (await status_of(client, a_call(b'{"a":1}', headers=wish)))[0] == 200
         assert (await status_of(client, a_call()))[0] == 200
 
+    assert b"content-length: 7\r\n" in server.heads[0]
     assert b"upgrade" not in server.heads[0].lower()
     assert b"http2-settings" not in server.heads[0].lower()
 

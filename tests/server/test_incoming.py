@@ -91,28 +91,49 @@ async def test_after_the_answer_nobody_is_cancelled(whole):
     assert not incoming.gone
 
 
-@pytest.mark.parametrize("is_answered", [True, False])
-async def test_server_that_says_when_a_client_leaves_is_not_asked(is_answered):
-    told = []
-    incoming = None
+class Served:
+    """A server that tells who leaves, and cancels `task` then."""
 
-    async def call():
-        nonlocal incoming
-        incoming = Incoming(receiving(a_piece(b"1")), 10, told.append)
-        await incoming.read()
-        if is_answered:
-            incoming.answered(whole=True)
-            incoming.answered(whole=True)
-        await asyncio.sleep(0.01 if is_answered else 60)
+    def __init__(self):
+        self.watchers = []
+        self.released = False
 
-    task = asyncio.ensure_future(call())
-    await asyncio.sleep(0.005)
-    if is_answered:
-        await task
-        assert told[1:] == [None]
-    else:
-        told.pop()()
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 30)
+    def watch(self, when_left):
+        self.watchers.append(when_left)
 
-    assert incoming.gone is not is_answered
+    def release(self):
+        self.released = True
+
+
+async def test_server_that_says_when_a_client_leaves_is_not_asked():
+    served = Served()
+    incoming = Incoming(receiving(a_piece(b"1")), 10, served)
+    await incoming.read()
+    (left,) = served.watchers
+    assert not incoming.gone
+    left()
+
+    assert incoming.gone
+
+
+async def test_server_that_says_when_a_client_leaves_is_told_when_the_call_is_answered_and_when_it_is_its_own():
+    served = Served()
+    incoming = Incoming(receiving(a_piece(b"1")), 10, served)
+    await incoming.read()
+    incoming.answered(whole=True)
+    assert (served.watchers[1:], served.released) == ([None], False)
+    incoming.release()
+
+    assert served.released
+
+
+async def test_client_of_a_body_that_streams_is_watched_from_its_beginning_and_not_behind_its_answer():
+    served = Served()
+    incoming = Incoming(receiving(a_piece(b"1", more=True), a_piece(b"2")), 10, served)
+    pieces = incoming.pieces()
+    assert len(served.watchers) == 1
+    assert await anext(pieces) == b"1"
+    incoming.answered(whole=True)
+    assert await anext(pieces) == b"2"
+
+    assert served.watchers[1:] == [None]

@@ -1,225 +1,215 @@
 import asyncio
+import gc
+import weakref
 
 import pytest
 import uvicorn
 
-from proxy.server.protocol import LEAVING, Protocol
-from tests.server.clients import a_call
+from proxy.server.protocol import Protocol
+from tests.server.clients import a_call, a_client
+from tests.server.wires import Transport, answered, answering, chunk, connected, start
+from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
 
-
-class Transport:
-    """Notes what is written."""
-
-    def __init__(self):
-        self.written = []
-        self.closing = False
-
-    def write(self, data):
-        self.written.append(data)
-
-    def is_closing(self):
-        return self.closing
-
-    def close(self):
-        self.closing = True
-
-    def get_extra_info(self, name, default=None):
-        return default
-
-    def pause_reading(self):
-        pass
-
-    resume_reading = pause_reading
+GET = a_call(None, method="GET", path="/a")
 
 
-def connected(app):
-    protocol = Protocol(uvicorn.Config(app, log_config=None, ws="none"), uvicorn.server.ServerState(), {})
-    transport = Transport()
-    protocol.connection_made(transport)
-    return protocol, transport
+async def turns():
+    """Some turns of the loop, in which no clock has a part."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
-async def start(send):
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
-
-
-async def chunk(send, body, *, more=True):
-    await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-async def test_head_and_first_chunk_leave_together():
-    async def app(scope, receive, send):
-        await start(send)
-        await chunk(send, b"ab")
-        await chunk(send, b"cd", more=False)
-
-    protocol, transport = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-
-    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab", b"cd"]
-
-
-async def test_head_does_not_wait_for_a_chunk_that_comes_later():
-    gate = asyncio.Event()
+def scope_of(raw):
+    """What an application is told of a request."""
+    scopes = []
 
     async def app(scope, receive, send):
-        await start(send)
-        await gate.wait()
-        await chunk(send, b"abcd", more=False)
-
-    protocol, transport = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"]
-    gate.set()
-    await asyncio.sleep(0.01)
-
-    assert transport.written[1:] == [b"abcd"]
-
-
-async def test_answer_that_breaks_off_after_its_head_still_shows_the_head():
-    async def app(scope, receive, send):
-        await start(send)
-
-    protocol, transport = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-
-    assert transport.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"]
-    assert transport.closing
-
-
-async def test_head_for_a_client_that_has_left_is_dropped():
-    async def app(scope, receive, send):
-        await start(send)
-        transport.closing = True
-        await asyncio.sleep(1)
-
-    protocol, transport = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.02)
-
-    assert transport.written == []
-
-
-async def test_interim_answer_leaves_at_once_and_a_chunk_may_look_like_a_head():
-    async def app(scope, receive, send):
-        await receive()
-        await start(send)
-        await chunk(send, b"HTTP")
-        await chunk(send, b"", more=False)
-
-    protocol, transport = connected(app)
-    protocol.data_received(a_call(headers=("expect: 100-continue",)))
-    await asyncio.sleep(0.01)
-
-    assert transport.written[0] == b"HTTP/1.1 100 Continue\r\n\r\n"
-    assert transport.written[1].endswith(b"\r\n\r\nHTTP")
-
-
-def received(total, piece):
-    """What an application receives of a body that comes in pieces."""
-    messages = []
-
-    async def app(scope, receive, send):
-        while True:
-            messages.append(await receive())
-            if not messages[-1].get("more_body"):
-                break
-        await start(send)
-        await chunk(send, b"abcd", more=False)
+        scopes.append(scope)
 
     async def play():
-        protocol, transport = connected(app)
-        sent = bytes(range(256)) * (total // 256)
-        head = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(sent)
-        protocol.data_received(head)
-        for at in range(0, len(sent), piece):
-            protocol.data_received(sent[at : at + piece])
-            if at % (4 * piece) == 0:
-                await asyncio.sleep(0)
-        await asyncio.sleep(0.02)
-        assert b"".join(message["body"] for message in messages) == sent
-        assert transport.written
-        return [len(message["body"]) for message in messages]
+        protocol, _ = connected(app)
+        protocol.data_received(raw)
+        await turns()
+        return scopes[0]
 
     return play()
 
 
-async def test_a_large_body_wakes_the_application_once():
-    assert await received(512 * 1024, 10_000) == [512 * 1024]
+# Requests
 
 
-async def test_a_very_large_body_comes_in_large_pieces():
-    sizes = await received(3 * 1024 * 1024 + 512, 64 * 1024)
+async def test_application_is_told_what_the_client_said():
+    scope = await scope_of(b"POST /a%20b/c?d=%20e HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-a: 2\r\ncontent-length: 0\r\n\r\n")
 
-    assert len(sizes) <= 4
-    assert min(sizes[:-1]) >= 1024 * 1024
+    assert (scope["type"], scope["method"], scope["http_version"]) == ("http", "POST", "1.1")
+    assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/a b/c", b"/a%20b/c", b"d=%20e")
+    assert scope["headers"] == [(b"host", b"h"), (b"x-a", b"1"), (b"x-a", b"2"), (b"content-length", b"0")]
 
 
-async def test_a_body_of_unknown_length_is_passed_on_as_it_comes():
-    seen = []
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"http://other.example/x?y", b"/x", b"y"),
+        (b"http://other.example", b"/", b""),
+        (b"//x/y", b"//x/y", b""),
+        (b"/x?", b"/x", b""),
+        (b"/x#y?z", b"/x", b""),
+        (b"*", b"*", b""),
+    ],
+)
+async def test_target_may_have_any_form(target, path, query):
+    scope = await scope_of(b"OPTIONS %b HTTP/1.1\r\nhost: h\r\n\r\n" % target)
+
+    assert (scope["raw_path"], scope["query_string"]) == (path, query)
+
+
+async def test_request_may_come_byte_by_byte():
+    protocol, transport = connected(answering)
+    for byte in a_call(b"hello", path="/a"):
+        protocol.data_received(bytes([byte]))
+    await turns()
+
+    assert transport.sent == answered(b"/a hello")
+
+
+@pytest.mark.parametrize("first", [b"", b"hello"])
+async def test_wish_for_another_protocol_loses_nothing(first):
+    """What follows such a head is to the parser no longer HTTP, the body included."""
+    wish = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AA")
+    protocol, transport = connected(answering)
+    protocol.data_received(a_call(first, path="/a", headers=wish) + a_call(b"more", path="/b"))
+    await turns()
+
+    assert transport.sent == answered(b"/a " + first, b"/b more")
+
+
+async def test_wish_for_another_protocol_may_have_a_body_in_pieces():
+    chunked = b"transfer-encoding: chunked\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n2\r\nhe\r\n"
+    protocol, transport = connected(answering)
+    protocol.data_received(b"POST /a HTTP/1.1\r\nhost: h\r\n" + chunked)
+    await turns()
+    protocol.data_received(b"3\r\nllo\r\n0\r\n\r\n")
+    await turns()
+
+    assert transport.sent == answered(b"/a hello")
+
+
+# Several on one connection
+
+
+async def test_requests_behind_one_another_are_answered_in_their_order():
+    protocol, transport = connected(answering)
+    protocol.data_received(b"".join(a_call(b"%d" % number, path=f"/{number}") for number in range(5)))
+    await turns()
+
+    assert transport.sent == answered(*(b"/%d %d" % (number, number) for number in range(5)))
+
+
+async def test_client_that_does_not_wait_for_its_answers_is_not_read_on():
+    gate = asyncio.Event()
 
     async def app(scope, receive, send):
-        seen.append(await receive())
-        seen.append(await receive())
+        await gate.wait()
+        await answering(scope, receive, send)
 
-    protocol, _ = connected(app)
-    protocol.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
-    await asyncio.sleep(0.01)
-    assert [message["body"] for message in seen] == [b"hello"]
-    protocol.data_received(b"0\r\n\r\n")
-    await asyncio.sleep(0.01)
-    assert [message["more_body"] for message in seen] == [True, False]
+    protocol, transport = connected(app)
+    protocol.data_received(GET)
+    assert transport.reading
+    protocol.data_received(GET)
+    assert not transport.reading
+    gate.set()
+    await turns()
+
+    assert transport.reading
+    assert transport.sent == answered(b"/a ", b"/a ")
 
 
-async def test_leaving_client_is_told_to_whom_watches_once():
-    left, watches = [], []
+@pytest.mark.parametrize("raw", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"])
+async def test_connection_that_the_client_does_not_keep_ends(raw):
+    protocol, transport = connected(answering)
+    protocol.data_received(raw)
+    await turns()
+
+    assert b"\r\nconnection: close\r\n" in transport.sent
+    assert transport.closing
+
+
+async def test_silent_connection_ends_and_one_with_a_call_on_it_does_not():
+    async with serving(answering, http=Protocol, timeout_keep_alive=1) as base, a_client(base) as silent:
+        await silent.send(GET)
+        await silent.head()
+        # Its end, behind the rest of the answer.
+        assert await silent.rest() == b"/a "
+    slow = asyncio.Event()
 
     async def app(scope, receive, send):
-        watches.append(scope["extensions"][LEAVING])
-        watches[0](lambda: left.append(True))
-        await asyncio.Event().wait()
+        await asyncio.sleep(2)
+        slow.set()
+        await answering(scope, receive, send)
 
-    protocol, _ = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-    assert left == []
+    async with serving(app, http=Protocol, timeout_keep_alive=1) as base, a_client(base) as client:
+        await client.send(GET)
+        assert (await client.head())[0] == 200
+    assert slow.is_set()
+
+
+# What is no HTTP
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"CONNECT h:443 HTTP/1.1\r\nhost: h\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: h\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 2_000_000,
+    ],
+)
+async def test_what_is_no_http_is_refused_and_ends_the_connection(raw):
+    protocol, transport = connected(answering)
+    protocol.data_received(raw)
+    protocol.data_received(GET)
+    await turns()
+
+    assert transport.sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert transport.sent.count(b"HTTP/1.1") == 1
+    assert transport.closing
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+@pytest.mark.parametrize("bad", [b"nonsense\r\n\r\n", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n"])
+async def test_calls_in_front_of_it_are_answered(waiting, bad):
+    """A 400 would be taken for the answer to the first of them."""
+    protocol, transport = connected(answering)
+    protocol.data_received(GET * (1 + waiting) + bad)
+    await turns()
+
+    assert transport.sent.count(b"HTTP/1.1 200 OK\r\n") == 1 + waiting
+    assert b"400" not in transport.sent
+    assert transport.sent.count(b"connection: close") == 1
+    assert transport.closing
+
+
+async def test_body_that_breaks_while_its_answer_is_under_way_ends_the_connection():
+    async def app(scope, receive, send):
+        await start(send)
+        await asyncio.sleep(60)
+
+    protocol, transport = connected(app)
+    protocol.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
+    await turns()
+    protocol.data_received(b"xyz\r\n")
     protocol.connection_lost(None)
-    protocol.connection_lost(None)
 
-    assert left == [True]
-
-
-async def test_client_of_a_finished_call_may_leave_unheard():
-    left = []
-
-    async def app(scope, receive, send):
-        watch = scope["extensions"][LEAVING]
-        watch(lambda: left.append(True))
-        watch(None)
-
-    protocol, _ = connected(app)
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-    protocol.connection_lost(None)
-
-    assert left == []
+    assert b"400" not in transport.sent
+    assert transport.closing
 
 
-async def test_watched_connection_is_read_again():
-    async def app(scope, receive, send):
-        scope["extensions"][LEAVING](lambda: None)
-
-    protocol, _ = connected(app)
-    protocol.flow.pause_reading()
-    protocol.data_received(a_call(None, method="GET"))
-    await asyncio.sleep(0.01)
-
-    assert not protocol.flow.read_paused
+# The server
 
 
 async def until(true):
@@ -228,31 +218,26 @@ async def until(true):
             await asyncio.sleep(0.01)
 
 
-async def answered(scope, receive, send):
-    await start(send)
-    await chunk(send, b"abcd", more=False)
-
-
 async def test_a_server_that_ends_answers_the_call_that_was_on_its_way_and_says_that_it_is_the_last():
-    protocol, transport = connected(answered)
-    protocol.data_received(a_call(None, method="GET"))
+    protocol, transport = connected(answering)
+    protocol.data_received(GET)
     await until(lambda: transport.written)
     protocol.shutdown()
     assert not transport.closing
-    protocol.data_received(a_call(None, method="GET"))
+    protocol.data_received(GET)
     await until(lambda: transport.closing)
     first, last = transport.written
 
     assert b"connection: close" not in first
     assert b"connection: close" in last
-    assert last.endswith(b"abcd")
+    assert last.endswith(b"/a ")
 
 
 @pytest.mark.parametrize("calls", [0, 1])
 async def test_a_connection_without_a_call_is_closed_some_time_after_the_end_began(calls):
-    protocol, transport = connected(answered)
+    protocol, transport = connected(answering)
     if calls:
-        protocol.data_received(a_call(None, method="GET"))
+        protocol.data_received(GET)
         await until(lambda: transport.written)
     protocol.shutdown()
     assert not transport.closing
@@ -285,3 +270,50 @@ async def test_an_answer_that_had_begun_when_the_end_did_is_not_cut_and_one_that
     assert b"".join(its_transport.written).endswith(b"abcd")
     assert b"connection: close" not in b"".join(its_transport.written)
     assert b"connection: close" in b"".join(transport.written)
+
+
+async def test_server_is_told_of_connections_tasks_and_calls():
+    state = uvicorn.server.ServerState()
+    protocol = Protocol(uvicorn.Config(answering, log_config=None), state, {})
+    protocol.connection_made(Transport())
+    assert state.connections == {protocol}
+    protocol.data_received(GET)
+    assert len(state.tasks) == 1
+    await turns()
+    assert (state.total_requests, state.tasks) == (1, set())
+    protocol.connection_lost(None)
+
+    assert state.connections == set()
+
+
+async def test_connection_that_has_ended_waits_for_no_collection():
+    gc.disable()
+    try:
+        protocol, _ = connected(answering)
+        protocol.data_received(GET)
+        await turns()
+        protocol.connection_lost(None)
+        known = weakref.ref(protocol)
+        del protocol
+        await turns()
+
+        assert known() is None
+    finally:
+        gc.enable()
+
+
+async def test_client_that_takes_little_makes_the_answer_wait():
+    async def app(scope, receive, send):
+        await start(send)
+        await chunk(send, b"ab")
+        await chunk(send, b"cd", more=False)
+
+    protocol, transport = connected(app)
+    protocol.pause_writing()
+    protocol.data_received(GET)
+    await turns()
+    assert transport.sent == b""
+    protocol.resume_writing()
+    await turns()
+
+    assert transport.sent.endswith(b"abcd")

@@ -324,6 +324,31 @@ async def test_handler_adds_headers_hides_bytes_and_reads_a_copy():
     assert b"".join(copy) == b"oneusagetwo"
 
 
+async def test_head_does_not_wait_for_bytes_that_the_handler_hides():
+    gate = asyncio.Event()
+
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(CHUNKED + chunk(b"hidden"))
+        await gate.wait()
+        writer.write(chunk(b"shown") + b"0\r\n\r\n")
+
+    async def handler(exchange):
+        answer = await exchange.send_upstream(await exchange.read_body())
+        await exchange.respond(answer, transform=lambda piece: b"" if piece == b"hidden" else piece)
+
+    async with (
+        raw_server(talk) as server,
+        a_proxy(server.url, handler=handler) as base,
+        a_client(base) as client,
+    ):
+        await client.send(a_call())
+        _, headers = await asyncio.wait_for(client.head(), 30)
+        gate.set()
+
+        assert await client.body(headers) == b"shown"
+
+
 async def test_handler_may_look_at_the_first_chunk_before_it_answers():
     async def peeking(exchange):
         answer = await exchange.send_upstream(await exchange.read_body())

@@ -100,7 +100,7 @@ class _Connector(aiohttp.TCPConnector):
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_protocol", "_response", "complete", "error", "headers", "reason", "status")
+    __slots__ = ("_protocol", "_response", "complete", "error", "headers", "ready", "reason", "status")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -109,6 +109,7 @@ class _Response:
         self.status = response.status
         self.reason = response.reason or ""
         self.headers: Headers = [(name.lower(), value) for name, value in response.raw_headers]
+        self.ready = False
         self.complete = False
         self.error: UpstreamError | None = None
 

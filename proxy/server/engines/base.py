@@ -88,6 +88,10 @@ class UpstreamResponse(Protocol):
     error: UpstreamError | None
     """Why the body ended early, once it has."""
 
+    @property
+    def ready(self) -> bool:
+        """`read` returns at once; False where that cannot be told."""
+
     async def read(self) -> bytes:
         """What has arrived of the body since the last time, undecoded; waits for something.
 

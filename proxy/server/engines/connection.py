@@ -28,10 +28,9 @@ _HEAD_LIMIT_BYTES = 4 * HEADER_LIMIT_BYTES
 
 
 class Connection(asyncio.Protocol):
-    """See the module. `used` counts the requests before this one."""
+    """See the module."""
 
     def __init__(self) -> None:
-        self.used = 0
         self.idle_since = 0.0
         self.closed = False
         self.answered = False
@@ -80,12 +79,17 @@ class Connection(asyncio.Protocol):
                 raise self.error
             await self._wait()
 
+    @property
+    def ready(self) -> bool:
+        """Whether `read` returns at once."""
+        return bool(self._chunks) or self.complete or self.error is not None
+
     async def read(self) -> bytes:
         """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
-        while not self._chunks:
-            if self.complete or self.error is not None:
-                return b""
+        while not self.ready:
             await self._wait()
+        if not self._chunks:
+            return b""
         chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
@@ -101,7 +105,6 @@ class Connection(asyncio.Protocol):
         self._busy = False
         if reusable:
             self._writer = None
-            self.used += 1
             self.idle_since = self._loop.time()
         else:
             self.abort()
@@ -163,9 +166,9 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """See asyncio."""
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._writable = None
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
 
     # httptools
 

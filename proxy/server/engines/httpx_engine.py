@@ -109,7 +109,7 @@ class _Stream(httpx.AsyncByteStream):
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_raw", "_response", "complete", "error", "headers", "reason", "status")
+    __slots__ = ("_raw", "_response", "complete", "error", "headers", "ready", "reason", "status")
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -117,6 +117,7 @@ class _Response:
         self.status = response.status_code
         self.reason = response.reason_phrase
         self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
+        self.ready = False
         self.complete = False
         self.error: UpstreamError | None = None
 

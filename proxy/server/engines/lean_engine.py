@@ -145,6 +145,11 @@ class _Response:
         self.complete = False
         self.error: UpstreamError | None = None
 
+    @property
+    def ready(self) -> bool:
+        """See `UpstreamResponse.ready`."""
+        return self._connection is None or self._connection.ready
+
     async def read(self) -> bytes:
         """See `UpstreamResponse.read`."""
         connection = self._connection

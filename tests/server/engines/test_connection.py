@@ -72,11 +72,31 @@ async def test_answer_before_the_end_of_the_upload_counts_and_ends_it(engine):
         await asyncio.wait_for(server.closed.wait(), 30)
 
 
+async def test_answer_says_whether_something_of_it_is_here(engine):
+    gate = asyncio.Event()
+
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n")
+        await gate.wait()
+        writer.write(b"ab")
+
+    async with raw_server(talk) as server:
+        answer = await engine.send(a_request(server.url))
+        assert not answer.ready
+        gate.set()
+        assert await answer.read() == b"ab"
+        # The rest never comes.
+        assert await answer.read() == b""
+        assert (answer.ready, answer.complete) == (True, False)
+
+
 async def test_last_bytes_say_that_they_are_the_last_and_free_the_connection(engine):
     async with raw_server(answering(OK)) as server:
         for _ in range(2):
             answer = await engine.send(a_request(server.url))
             assert (await answer.read(), answer.complete) == (b"ok", True)
+            assert answer.ready
             assert await answer.read() == b""
 
         assert server.connections == 1

@@ -1,0 +1,262 @@
+"""One request and its answer, as an ASGI application sees them."""
+
+import asyncio
+import http
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from proxy.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from proxy.server.protocol import Protocol
+
+SERVED = "pruning_proxy.served"
+"""ASGI extension: the `Cycle`, for `watch` and `release`."""
+BODY_FOLLOWS = "pruning_proxy.body_follows"
+"""Key of a `http.response.start`: True when the body's first bytes are sent next without waiting for anything, False when
+they are not. Without it an answer's head waits for them, at most until the end of this loop turn, which costs another."""
+_PIECE_BYTES = 1024 * 1024
+"""A body of known length reaches the application in pieces of this size, not of a socket's."""
+_FEW_BYTES = 64 * 1024
+"""More of any other body is not read before the application has taken it."""
+_NO_BODY = frozenset({204, 304})
+_FAILED = b"Internal Server Error"
+
+log = structlog.get_logger("proxy.server")
+
+
+def _status_line(status: int) -> bytes:
+    try:
+        phrase = http.HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
+
+_STATUS_LINES = {status: _status_line(status) for status in range(200, 600)}
+
+
+class Cycle:
+    """See the module."""
+
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_connection",
+        "_head",
+        "_knows_chunks",
+        "_length_known",
+        "_method",
+        "_missing_bytes",
+        "_owes_continue",
+        "_taken_bytes",
+        "_task",
+        "_told",
+        "_when_left",
+        "answered",
+        "gone",
+        "is_whole",
+        "keep_alive",
+        "scope",
+        "started",
+    )
+
+    def __init__(
+        self,
+        connection: "Protocol",
+        *,
+        method: str,
+        keep_alive: bool,
+        knows_chunks: bool,
+        length_known: bool,
+        expects_continue: bool,
+    ) -> None:
+        self.scope: dict[str, Any] | None = None
+        """Until the call begins."""
+        self.keep_alive = keep_alive
+        """The connection may serve another call behind this one."""
+        self.is_whole = False
+        """The request is all here."""
+        self.started = False
+        self.answered = False
+        self.gone = False
+        """The client left before its answer was whole."""
+        self._connection = connection
+        self._method = method
+        self._knows_chunks = knows_chunks
+        self._owes_continue = expects_continue
+        self._length_known = length_known
+        self._body: list[bytes] = []
+        self._taken_bytes = 0
+        self._told = asyncio.Event()
+        self._head = b""
+        self._chunked = False
+        self._missing_bytes: int | None = None
+        """Of a body whose length was told."""
+        self._task: asyncio.Task[None] | None = None
+        self._when_left: Callable[[], None] | None = None
+
+    # For the connection
+
+    def begin(self, app: Any) -> None:
+        """Call the application."""
+        # Its extensions know this object: the two must not keep each other until a collection.
+        scope, self.scope = self.scope, None
+        self._task = self._connection.loop.create_task(self._run(app, scope))
+        self._connection.server.tasks.add(self._task)
+
+    def take(self, body: bytes) -> bool:
+        """A piece of the body. True: enough, until the application has taken it."""
+        self._body.append(body)
+        self._taken_bytes += len(body)
+        enough = self._taken_bytes >= (_PIECE_BYTES if self._length_known else _FEW_BYTES)
+        if enough or not self._length_known:
+            self._told.set()
+        return enough
+
+    def ended(self) -> None:
+        """The request is all here."""
+        self.is_whole = True
+        self._told.set()
+
+    def left(self) -> None:
+        """The client is gone."""
+        self.gone = True
+        self._told.set()
+        when_left, self._when_left = self._when_left, None
+        if when_left is not None and self._task is not None:
+            when_left()
+            self._task.cancel()
+
+    # For an application that knows more than ASGI
+
+    def watch(self, when_left: Callable[[], None] | None) -> None:
+        """When the client leaves, call this and cancel the task of the call. None: no longer."""
+        self._when_left = when_left
+        if self.gone:
+            self.left()
+        elif when_left is not None:
+            # A paused transport notices nothing, and the last piece of a body may have paused it.
+            self._connection.resume_reading()
+
+    def release(self) -> None:
+        """What the task still does is no longer for the client: nobody cancels it, neither at the end of a drain."""
+        self._when_left = None
+        if self._task is not None:
+            self._connection.server.tasks.discard(self._task)
+
+    # ASGI
+
+    async def receive(self) -> dict[str, Any]:
+        """See ASGI."""
+        if self._owes_continue and not self.started:
+            self._owes_continue = False
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._connection.resume_reading()
+        await self._told.wait()
+        if self.gone or self.answered:
+            return {"type": "http.disconnect"}
+        self._told.clear()
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body.clear()
+        self._taken_bytes = 0
+        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """See ASGI. What is sent to a client that has left is dropped."""
+        if not self._connection.writable.is_set():
+            await self._connection.writable.wait()
+        if self.gone:
+            return
+        kind = message["type"]
+        if kind == "http.response.body" and self.started and not self.answered:
+            self._continue(message.get("body", b""), more=message.get("more_body", False))
+        elif kind == "http.response.start" and not self.started:
+            self._start(message["status"], message.get("headers", ()), body_follows=message.get(BODY_FOLLOWS))
+        else:
+            raise RuntimeError(f"{kind} is not what an application may send now")
+
+    # Inside
+
+    async def _run(self, app: Callable[..., Awaitable[None]], scope: Any) -> None:
+        try:
+            await app(scope, self.receive, self.send)
+        except Exception as error:  # noqa: BLE001  whatever it is, the connection goes on or ends properly
+            log.error("application_failed", error_type=type(error).__name__)  # noqa: TRY400  its text may be content
+        finally:
+            task, self._task = self._task, None
+            if task is not None:
+                self._connection.server.tasks.discard(task)
+            if not self.answered and not self.gone:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        if self.started:
+            self._flush()
+            self._connection.close()
+            return
+        length = b"%d" % len(_FAILED)
+        self._start(500, [(b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close")])
+        self._continue(_FAILED, more=False)
+
+    def _start(self, status: int, headers: Headers, *, body_follows: bool | None = None) -> None:
+        told: int | None = None
+        chunked = False
+        lines = [_STATUS_LINES[status]]
+        for name, value in headers:
+            if name == b"content-length":
+                told = int(value)
+            elif name == b"connection":
+                self.keep_alive = self.keep_alive and b"close" not in value.lower()
+                continue
+            elif name == b"transfer-encoding":
+                # How a body is framed is written below.
+                continue
+            lines.append(b"%b: %b\r\n" % (name, value))
+        if self._method == "HEAD" or status in _NO_BODY:
+            told = 0
+        elif told is None and self._knows_chunks:
+            chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            raise RuntimeError("a header of the answer holds a line end")
+        self.started = True
+        self._chunked = chunked
+        self._missing_bytes = told
+        self._head = head
+        if body_follows is None:
+            self._connection.loop.call_soon(self._flush)
+        elif not body_follows:
+            self._flush()
+
+    def _continue(self, body: bytes, *, more: bool) -> None:
+        data = body
+        if self._method == "HEAD":
+            data = b""
+        elif self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                data += b"0\r\n\r\n"
+        elif self._missing_bytes is not None:
+            self._missing_bytes -= len(body)
+            if self._missing_bytes < 0 or (self._missing_bytes and not more):
+                raise RuntimeError("the answer's body has another length than was told")
+        if self._head:
+            data, self._head = self._head + data, b""
+        if data:
+            self._connection.write(data)
+        if not more:
+            self.answered = True
+            self._told.set()
+            self._connection.finished(self)
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._connection.write(head)
