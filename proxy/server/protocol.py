@@ -25,7 +25,8 @@ from proxy.wire.headers import Headers
 LAST_CALLS_S = 1.0
 """How long a connection without a call stays open when the server ends: a call may be on its way, and whoever sent it cannot
 tell whether it was read, so it is not sent again."""
-_HEAD_LIMIT_BYTES = 1024 * 1024
+_UNUSED_LIMIT_BYTES = 1024 * 1024
+"""Of a head, of what follows a chunked body, or of a chunk's own description."""
 _NOT_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 30\r\n"
     b"connection: close\r\n\r\nInvalid HTTP request received."
@@ -65,7 +66,8 @@ class Protocol(asyncio.Protocol):
         """Clear while the client has much to take of what was written."""
         self.writable.set()
         self._in_head = True
-        self._head_bytes = 0
+        self._unused_bytes = 0
+        """Received since the last head, piece of a body or end of a request."""
         self._url = b""
         self._headers: Headers = []
         self._upgrading: Headers | None = None
@@ -108,8 +110,7 @@ class Protocol(asyncio.Protocol):
             return
         if self._current is None:
             self._idle.set(self._keep_alive_s)
-        if self._in_head:
-            self._head_bytes += len(data)
+        self._unused_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -117,7 +118,7 @@ class Protocol(asyncio.Protocol):
         except httptools.HttpParserError:
             self._not_http()
         else:
-            if self._in_head and self._head_bytes > _HEAD_LIMIT_BYTES:
+            if self._unused_bytes > _UNUSED_LIMIT_BYTES:
                 self._not_http()
 
     def pause_writing(self) -> None:
@@ -153,7 +154,9 @@ class Protocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """One header. What follows a chunked body is none of them (RFC 9110 section 6.5.1)."""
+        if not self._in_head:
+            return
         name = name.lower()
         if name == b"content-length":
             self._length_known = True
@@ -169,7 +172,7 @@ class Protocol(asyncio.Protocol):
             return
         headers, self._upgrading = self._upgrading or self._headers, None
         self._in_head = False
-        self._head_bytes = 0
+        self._unused_bytes = 0
         version = self._parser.get_http_version()
         path, query = _taken_apart(self._url)
         text = path.decode("ascii")
@@ -201,6 +204,7 @@ class Protocol(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Bytes of the body, without their framing."""
+        self._unused_bytes = 0
         cycle = self._last
         if cycle is not None and not cycle.answered and cycle.take(body):
             self.pause_reading()
@@ -210,6 +214,7 @@ class Protocol(asyncio.Protocol):
         if self._upgrading is not None:
             return
         self._in_head = True
+        self._unused_bytes = 0
         if self._last is not None:
             self._last.ended()
 

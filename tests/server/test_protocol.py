@@ -13,6 +13,7 @@ from tests.serving import serving
 pytestmark = pytest.mark.anyio
 
 GET = a_call(None, method="GET", path="/a")
+CHUNKED = b"POST /a HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 async def turns():
@@ -63,6 +64,12 @@ async def test_target_may_have_any_form(target, path, query):
     scope = await scope_of(b"OPTIONS %b HTTP/1.1\r\nhost: h\r\n\r\n" % target)
 
     assert (scope["raw_path"], scope["query_string"]) == (path, query)
+
+
+async def test_what_follows_a_chunked_body_is_no_header_of_the_request():
+    scope = await scope_of(CHUNKED + b"2\r\nhi\r\n0\r\ncontent-length: 7\r\nx-api-key: other\r\n\r\n")
+
+    assert scope["headers"] == [(b"host", b"h"), (b"transfer-encoding", b"chunked")]
 
 
 async def test_request_may_come_byte_by_byte():
@@ -167,11 +174,15 @@ async def test_silent_connection_ends_and_one_with_a_call_on_it_does_not():
         b"GET /\xff HTTP/1.1\r\nhost: h\r\n\r\n",
         b"POST / HTTP/1.1\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
         b"GET / HTTP/1.1\r\nx: " + b"y" * 2_000_000,
+        CHUNKED + b"2\r\nhi\r\n0\r\nx: " + b"y" * 2_000_000,
+        CHUNKED + b"2\r\nhi\r\n0\r\n" + b"x: y\r\n" * 300_000,
+        CHUNKED + b"2;" + b"y" * 2_000_000,
     ],
 )
 async def test_what_is_no_http_is_refused_and_ends_the_connection(raw):
     protocol, transport = connected(answering)
-    protocol.data_received(raw)
+    for at in range(0, len(raw), 65536):
+        protocol.data_received(raw[at : at + 65536])
     protocol.data_received(GET)
     await turns()
 
