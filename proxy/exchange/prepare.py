@@ -109,7 +109,6 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation = draft.received.conversation
-    usable = draft.context.usable
     return Situation(
         messages=conversation.messages,
         keys=draft.received.keys,
@@ -119,7 +118,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         message_tokens=draft.tokens,
         total=draft.context.total,
         plan=draft.plan,
-        window=None if usable is None else usable + draft.context.reserve,
+        window=draft.context.room,
         reserve=draft.context.reserve,
         prices=policy.prices,
         cold=line is not None and now - line.at > policy.cache_ttl_s,
@@ -205,7 +204,7 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
         return draft, "retry", before
     if not _has_results(draft):
         context, policy = draft.context, draft.policy
-        return draft, "", is_pressed(context.total + context.reserve, policy.window, policy.prune, before=before)
+        return draft, "", is_pressed(context.total + context.reserve, context.room, policy.prune, before=before)
     seen = after_last_assistant(draft.received.conversation.messages)
     decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft

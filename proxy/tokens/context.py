@@ -94,6 +94,12 @@ class ContextSize(msgspec.Struct, frozen=True, kw_only=True):
         return usable if self.max_input is None else min(usable, self.max_input)
 
     @property
+    def room(self) -> int | None:
+        """What input and reserve may fill together: the window, or less where the input alone has a limit."""
+        usable = self.usable
+        return None if usable is None else usable + self.reserve
+
+    @property
     def free(self) -> int | None:
         """What may still come: window − total − reserve; negative when over."""
         usable = self.usable

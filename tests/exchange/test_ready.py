@@ -37,6 +37,7 @@ def test_a_limit_of_the_input_alone_counts_where_it_is_the_smaller_one():
 
     assert a_draft(policy=tight).context.usable == 1_000
     assert a_draft(policy=tight).context.overflows
+    assert (a_draft(policy=tight).context.room, a_draft(policy=wide).context.room) == (6_000, 10_000)
     assert a_draft(policy=wide).context.usable == a_draft(policy=replace(QUIET, window=10_000)).context.usable == 5_000
 
 
