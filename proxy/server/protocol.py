@@ -25,8 +25,7 @@ from proxy.wire.headers import Headers
 LAST_CALLS_S = 1.0
 """How long a connection without a call stays open when the server ends: a call may be on its way, and whoever sent it cannot
 tell whether it was read, so it is not sent again."""
-_UNUSED_LIMIT_BYTES = 1024 * 1024
-"""Of a head, of what follows a chunked body, or of a chunk's own description."""
+_UNUSED_LIMIT_BYTES = 1024 * 1024  # of a head, of what follows a chunked body, of a chunk's own description
 _NOT_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 30\r\n"
     b"connection: close\r\n\r\nInvalid HTTP request received."
@@ -66,8 +65,7 @@ class Protocol(asyncio.Protocol):
         """Clear while the client has much to take of what was written."""
         self.writable.set()
         self._in_head = True
-        self._unused_bytes = 0
-        """Received since the last head, piece of a body or end of a request."""
+        self._unused_bytes = 0  # received since the last piece of a body or end of a request
         self._url = b""
         self._headers: Headers = []
         self._upgrading: Headers | None = None
@@ -172,7 +170,6 @@ class Protocol(asyncio.Protocol):
             return
         headers, self._upgrading = self._upgrading or self._headers, None
         self._in_head = False
-        self._unused_bytes = 0
         version = self._parser.get_http_version()
         path, query = _taken_apart(self._url)
         text = path.decode("ascii")
