@@ -19,8 +19,8 @@ _MOST_AT_A_PLACE = 4
 """Lines that are compared because the same bytes stand at one place in them."""
 _PARSED = 2
 """A body and what was parsed of it, which may be held by nobody else any more."""
-_MESSAGE_BYTES = 512
-"""Of a message: its places in the body and what was noted about it; measured."""
+_MESSAGE_BYTES = 1280
+"""Of a message: what it is parsed into besides its texts, its places in the body, what was noted about it; measured."""
 
 
 class Notes:
@@ -99,7 +99,7 @@ class Lines:
     as much as copying it once.
     """
 
-    def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, room_bytes: int = 43 * 1024 * 1024) -> None:
         self._room = room_bytes
         self._held = 0
         self._lines: OrderedDict[_Line, None] = OrderedDict()

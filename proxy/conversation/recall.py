@@ -26,7 +26,7 @@ class Recall:
     and two thirds of it. Of the raw bytes only a digest is kept: they would double what a message takes.
     """
 
-    def __init__(self, room_bytes: int = 96 * 1024 * 1024) -> None:
+    def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
         self._room = room_bytes // 3
         self._held = 0
         self.lines = Lines(room_bytes - self._room)

@@ -36,7 +36,7 @@ _READS: Final = (
     "replay reads OpenAI, Anthropic and Gemini request bodies, lists of messages, and the session files of Claude Code"
     " and Codex"
 )
-_MEMO = Memo(1_000_000)
+_MEMO = Memo(512 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,8 +59,8 @@ class SqliteStore:
         self._clock = clock
         self._patience_s = patience_s
         self._id = secrets.randbits(62)
-        self._front: Shelf[bytes, Anchor] = Shelf(most=8192, room_bytes=12 * MIB, ttl_s=ttl_s, clock=clock)
-        self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=24 * MIB, ttl_s=ttl_s, clock=clock)
+        self._front: Shelf[bytes, Anchor] = Shelf(most=8192, room_bytes=8 * MIB, ttl_s=ttl_s, clock=clock)
+        self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=8 * MIB, ttl_s=ttl_s, clock=clock)
         self._unwritten: dict[bytes, Anchor] = {}
         self._unwritten_lock = threading.Lock()
         self._reports_thread = ThreadPoolExecutor(1, "pruning-proxy-sqlite-reports")

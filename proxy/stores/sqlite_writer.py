@@ -121,6 +121,8 @@ class Writer:
         if self._thread.is_alive():
             self._wake.put(_Stop())
             self._thread.join()
+        # Whoever is told holds this writer: together they would stay, with all that a store knows, until a collection.
+        self._on_written = lambda _anchor: None
         failure, self._failure = self._failure, None
         if failure:
             raise failure

@@ -17,9 +17,10 @@ def key_of(turn: Turn) -> Key:
 
 
 def size_of(turn: Turn) -> int:
-    """About how many bytes of memory a row takes; measured on rows with 0–20 tools and decisions."""
+    """About how many bytes of memory a row takes; measured on rows with 0–20 tools, decisions and named results."""
     texts = sum(map(len, turn.decisions)) + len(turn.label) + len(turn.session)
-    return 1100 + texts + 100 * (len(turn.decisions) + len(turn.by_tool) + len(turn.edits) + len(turn.new_edits))
+    named = len(turn.decisions) + len(turn.by_tool) + len(turn.edits) + len(turn.new_edits) + len(turn.largest)
+    return 1100 + texts + 100 * named
 
 
 def summarise(session: str, turns: Iterable[Turn]) -> SessionSummary | None:

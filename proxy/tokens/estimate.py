@@ -11,6 +11,7 @@ carries it; encrypted reasoning has no text and costs what its dialect gives as 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -82,11 +83,17 @@ class Weight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     overhead: int
 
 
-class Memo:
-    """Weights that are known, bounded; least recently used go first. One a process, shared by all scales."""
+# Slot, key and a weight without its parts, and each of these: measured.
+_WEIGHT_BYTES: Final = 420
+_PART_BYTES: Final = 40
 
-    def __init__(self, room: int = 16_384) -> None:
-        self._room = room
+
+class Memo:
+    """Weights that are known, bounded by memory; least recently used go first. One a process, shared by all scales."""
+
+    def __init__(self, room_bytes: int = 6 * 1024 * 1024) -> None:
+        self._room = room_bytes
+        self._held = 0
         self._known: OrderedDict[tuple[str, bytes], Weight] = OrderedDict()
 
     def get(self, scale: str, digest: bytes) -> Weight | None:
@@ -98,13 +105,19 @@ class Memo:
         return found
 
     def put(self, scale: str, digest: bytes, weight: Weight) -> None:
-        """Remember a weight."""
+        """Remember a weight that is not known yet."""
         self._known[(scale, digest)] = weight
-        if len(self._known) > self._room:
-            self._known.popitem(last=False)
+        self._held += _size_of(weight)
+        while self._held > self._room:
+            _, gone = self._known.popitem(last=False)
+            self._held -= _size_of(gone)
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _size_of(weight: Weight) -> int:
+    return _WEIGHT_BYTES + _PART_BYTES * len(weight.parts)
 
 
 class Scale:
@@ -117,7 +130,8 @@ class Scale:
         self._model = model
         self._memo = memo
         # Media weigh differently by model, envelopes by dialect, texts by encoding.
-        self.name = f"{encoding}\0{dialect}\0{model}"
+        # The memo keeps it with every weight: one string for all of them.
+        self.name = intern(f"{encoding}\0{dialect}\0{model}")
         """Weights under the same name are the same."""
 
     def weigh(self, message: Message) -> Weight:

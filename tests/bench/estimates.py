@@ -182,7 +182,7 @@ def run(*, forms: Iterable[str] = tuple(SPEAKERS), pattern: str = "*", every: in
     rows = []
     count = remembering(counter("o200k_base"))
     for form in forms:
-        memo, theirs = Memo(10**6), Memo(10**6)
+        memo, theirs = Memo(10**9), Memo(10**9)
         synthetic = [(one, Score(provider=one.name, kind=one.kind, form=form)) for one in providers()]
         real = Score(provider="recorded, real providers", kind="recorded", form=form)
         for talk in talks(form, pattern, every):

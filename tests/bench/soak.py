@@ -6,7 +6,8 @@ Clients keep `--streams` calls open at the same time: growing agent conversation
 are pruned, which begin anew after some turns; unread calls; broken bodies; refusals; answers that are cut; clients that hang up
 in the middle. Every ten seconds the process is looked at from outside: resident memory, open files, threads, sockets, and
 its own count of open calls. At the end the load stops, and what is still open then has leaked. The slope of memory is fitted
-over the last two thirds, when caches that are bounded have had time to fill. The provider is a process of its own.
+over the last two thirds, in which caches fill up that are bounded, and over the last half, when they are full. The provider
+is a process of its own.
 """
 
 import argparse
@@ -234,6 +235,22 @@ def slope(points):
     return 60 * sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
+def drawn(points, width=60, height=10):
+    """Memory over time, in characters: a column is the mean of its stretch of time, the lowest row is 0."""
+    last, top = points[-1][0], max(mb for _, mb in points)
+    stretches = [[] for _ in range(width)]
+    for seconds, mb in points:
+        stretches[min(width - 1, int(width * seconds / last))].append(mb)
+    columns, rows = [], []
+    for stretch in stretches:
+        # Nobody looked in this one: as it was before.
+        columns.append(sum(stretch) / len(stretch) if stretch else columns[-1] if columns else 0.0)
+    for row in range(height, 0, -1):
+        marks = "".join("█" if mb > top * (row - 0.5) / height else " " for mb in columns)
+        rows.append(f"{top * row / height:5.0f} MB │{marks.rstrip()}")
+    return "\n".join([*rows, f"         └{'─' * width} {last / 60:.0f} min"])
+
+
 async def soak(options):
     """The run; gives its figures."""
     outcomes, points, opened, began = Counter(), [], [], time.monotonic()
@@ -270,8 +287,9 @@ async def soak(options):
             await asyncio.sleep(IDLE_S)
             calls, seen = await open_calls(looking, url), looked_at(proxy._pid)
             events = [json.loads(line) for line in proxy.log().splitlines() if line.startswith("{")]
-    settled = [point for point in points if point[0] >= points[-1][0] / 3]
+    filling, full = ([point for point in points if point[0] >= points[-1][0] * part] for part in (1 / 3, 1 / 2))
     return {
+        "plot": "\n" + drawn(points),
         "minutes": options.minutes,
         "streams": options.streams,
         "calls": sum(outcomes.values()),
@@ -280,7 +298,10 @@ async def soak(options):
         "idle_mb": round(idle[0], 1),
         "peak_mb": round(max(mb for _, mb in points), 1),
         "end_mb": round(seen[0], 1),
-        "slope_mb_per_min": round(slope(settled), 2),
+        "slope_mb_per_min": round(slope(filling), 2),
+        "slope_last_half": round(slope(full), 2),
+        "half_mb": round(full[0][1], 1),
+        "last_mb": round(full[-1][1], 1),
         "files_idle": idle[1],
         "files_end": seen[1],
         "sockets_end": seen[2],

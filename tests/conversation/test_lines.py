@@ -37,18 +37,18 @@ def test_a_line_that_goes_on_takes_the_place_of_its_beginning():
     lines = kept(A, A + b"b" * 1_000)
 
     assert len(lines) == 1
-    assert lines.held_bytes == 2 * 11_000 + 2 * 512
+    assert lines.held_bytes == 2 * 11_000 + 2 * 1280
     assert lines.find("k", A + b"b" * 2_000) == (1, 2)
 
 
 def test_what_was_used_longest_ago_goes_when_there_is_no_room():
     b, c = b"b" * 10_000, b"c" * 10_000
-    lines = kept(A, b, room_bytes=45_000)
+    lines = kept(A, b, room_bytes=47_000)
     lines.find("k", A)
     lines.keep("k", c, [10_000], 2)
 
     assert [bool(lines.find("k", body)) for body in (A, b, c)] == [True, False, True]
-    assert lines.held_bytes == (2 * 10_000 + 2 * 512) + (2 * 10_000 + 512)
+    assert lines.held_bytes == (2 * 10_000 + 2 * 1280) + (2 * 10_000 + 1280)
 
 
 def test_of_lines_that_begin_alike_only_the_newest_are_compared():

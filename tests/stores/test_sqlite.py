@@ -1,9 +1,11 @@
 """What the file store promises beyond the contract: restarts, two processes, sudden death."""
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
+import weakref
 
 import pytest
 
@@ -33,6 +35,22 @@ async def test_everything_survives_a_restart(path, clock):
     assert await second.turns(TurnQuery()) == [a_turn()]
     assert await second.learned("factor") == b"1.1"
     await second.close()
+
+
+async def test_a_closed_store_takes_no_memory_until_the_next_collection(path, clock):
+    store = a_store(path, clock)
+    await store.settle(an_anchor("a"), a_turn())
+    known = weakref.ref(store)
+    gc.disable()
+    try:
+        await store.close()
+        del store
+        async with asyncio.timeout(30):
+            # The thread that closed it lets go of it a moment later.
+            while known() is not None:
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
 
 
 async def test_a_decision_is_in_the_file_when_decide_returns(path, clock):

@@ -207,7 +207,7 @@ def test_tools_are_counted_once():
 
 
 def test_the_memo_is_bounded_and_forgets_the_least_recently_used():
-    memo = Memo(room=2)
+    memo = Memo(room_bytes=1_000)
     scale = a_scale(memo=memo)
     first, second, third = (a_message(Text(text=text)) for text in "abc")
 

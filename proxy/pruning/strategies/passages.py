@@ -24,14 +24,14 @@ class _Entry(NamedTuple):
     message: int
     part: int
     key: bytes
-    """Prefix key of its message, which says of which conversations it is a part."""
-    text: str
+    """Prefix key of its message, which says of which conversations it is a part: who has it has the text, too."""
 
 
 class Passages:
     """Lines of a conversation's results, and where they stand.
 
-    Conversations that begin alike may share one: results of the others are told apart by their keys.
+    Conversations that begin alike may share one: results of the others are told apart by their keys. No text is held
+    here: the index may outlive the messages of a conversation that went another way.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Passages:
             self._known.add(keys[index])
             for position, part in enumerate(messages[index].parts):
                 if isinstance(part, ToolResult) and not part.media:
-                    self._add(_Entry(index, position, keys[index], part.text))
+                    self._add(_Entry(index, position, keys[index]), part.text)
 
     def alike(
         self,
@@ -88,15 +88,20 @@ class Passages:
             and (entry.key, entry.part) not in edited
         ]
         best = sorted(entry for _, entry in sorted(found)[:_MOST_COMPARED])
-        return [Earlier(entry.key, entry.part, entry.text, _call(messages, within, entry)) for entry in best]
+        results = ((entry, messages[entry.message].parts[entry.part]) for entry in best)
+        return [
+            Earlier(entry.key, entry.part, result.text, _call(messages, within, entry.message, result))
+            for entry, result in results
+            if isinstance(result, ToolResult)
+        ]
 
-    def _add(self, entry: _Entry) -> None:
+    def _add(self, entry: _Entry, text: str) -> None:
         number = len(self._entries)
         self._entries.append(entry)
-        _put(self._texts, hash(entry.text), number)
-        if len(entry.text) > LONGEST_CHARS:
+        _put(self._texts, hash(text), number)
+        if len(text) > LONGEST_CHARS:
             return
-        lines = entry.text.split("\n")
+        lines = text.split("\n")
         for start in range(0, len(lines), _STEP):
             line = lines[start]
             if len(line) <= SHORT_LINE:
@@ -123,12 +128,10 @@ def _numbers(places: _Places, name: int) -> Sequence[int]:
     return there if isinstance(there, list) else (there,)
 
 
-def _call(messages: Sequence[Message], within: range, entry: _Entry) -> ToolCall | None:
-    """The nearest earlier call with the result's id."""
-    result = messages[entry.message].parts[entry.part]
-    if isinstance(result, ToolResult):
-        for index in range(entry.message, within.start - 1, -1):
-            for part in reversed(messages[index].parts):
-                if isinstance(part, ToolCall) and part.call_id == result.call_id:
-                    return part
+def _call(messages: Sequence[Message], within: range, at: int, result: ToolResult) -> ToolCall | None:
+    """The nearest earlier call with the id of this result, which stands in message `at`."""
+    for index in range(at, within.start - 1, -1):
+        for part in reversed(messages[index].parts):
+            if isinstance(part, ToolCall) and part.call_id == result.call_id:
+                return part
     return None
