@@ -158,6 +158,8 @@ class Connection(asyncio.Protocol):
                 self._keep = False
             else:
                 self.error = UpstreamBroken("the upstream ended the connection early")
+        # The parser knows this object: in a circle, both would stay until a full collection, which hardly ever comes.
+        del self._parser
         self._wake()
 
     def pause_writing(self) -> None:
