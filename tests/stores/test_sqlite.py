@@ -1,7 +1,6 @@
 """What the file store promises beyond the contract: restarts, two processes, sudden death."""
 
 import asyncio
-import gc
 import os
 import signal
 import sqlite3
@@ -12,6 +11,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
+from tests.collecting import gone, no_collection
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
 
@@ -41,16 +41,12 @@ async def test_a_closed_store_takes_no_memory_until_the_next_collection(path, cl
     store = a_store(path, clock)
     await store.settle(an_anchor("a"), a_turn())
     known = weakref.ref(store)
-    gc.disable()
-    try:
+    with no_collection():
         await store.close()
         del store
-        async with asyncio.timeout(30):
-            # The thread that closed it lets go of it a moment later.
-            while known() is not None:
-                await asyncio.sleep(0.01)
-    finally:
-        gc.enable()
+
+        # The thread that closed it lets go of it a moment later.
+        await gone(known)
 
 
 async def test_a_decision_is_in_the_file_when_decide_returns(path, clock):

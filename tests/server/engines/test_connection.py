@@ -1,10 +1,12 @@
 import asyncio
 import time
+import weakref
 
 import pytest
 
 from proxy.errors import UpstreamBroken, UpstreamTimeout
 from proxy.server.engines.lean_engine import LeanEngine
+from tests.collecting import gone, no_collection
 from tests.server.engines.contract import a_request, body_of, in_pieces
 from tests.server.engines.raw import answering, raw_server
 
@@ -181,3 +183,14 @@ async def test_url_may_have_a_port_of_its_scheme_and_a_name_in_any_script(engine
     assert _taken_apart("http://[::1]:8000").host == "::1"
     assert _taken_apart("http://[::1]:8000").host_header == b"[::1]:8000"
     assert _taken_apart("http://bücher.example:81/x").host_header == b"xn--bcher-kva.example:81"
+
+
+async def test_a_connection_that_broke_off_goes_without_a_collection(engine):
+    with no_collection():
+        async with raw_server(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")) as server:
+            answer = await engine.send(a_request(server.url))
+            known = weakref.ref(answer._connection)
+            assert await body_of(answer) == b"half"
+
+            await gone(known)
+    assert not answer.complete
