@@ -45,11 +45,9 @@ class Connection(asyncio.Protocol):
         self._parser = self._new_parser()
         self.grace = Grace(self._loop)
         """For a request that goes out on this connection when it was kept."""
-        self._busy = False
+        self._busy = self._until_close = self._head_done = False
         self._expects_body = True
-        self._until_close = False
         self._keep = True
-        self._head_done = False
         self._head_bytes = 0
         self._reason_parts: list[bytes] = []
         self._chunks: list[bytes] = []
