@@ -2,10 +2,10 @@
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A busy machine may hold any example up: how long one takes says nothing.
-settings.register_profile("unhurried", settings(), deadline=None)
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 
