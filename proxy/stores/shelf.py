@@ -37,7 +37,7 @@ class Shelf(Generic[K, V]):
         entry = self._held.get(key)
         if entry is None:
             return None
-        if not self._alive(entry[2]):
+        if not self._alive(entry[2], self._clock()):
             self.drop(key)
             return None
         self._held.move_to_end(key)
@@ -78,13 +78,11 @@ class Shelf(Generic[K, V]):
     def sweep(self, steps: int) -> None:
         """Look at the `steps` least recently used values and remove those whose life is over."""
         now = self._clock()
-        latest = now + 2 * self._ttl_s
-        dead = [key for key, entry in islice(self._held.items(), steps) if not now < entry[2] <= latest]
+        dead = [key for key, entry in islice(self._held.items(), steps) if not self._alive(entry[2], now)]
         for key in dead:
             self.drop(key)
 
-    def _alive(self, expires: float) -> bool:
+    def _alive(self, expires: float, now: float) -> bool:
         # A value that claims more than a whole life left was written before the clock was set back: it must not stay
         # for as long as the clock was wrong. Twice the life leaves room for clocks that differ between machines.
-        now = self._clock()
         return now < expires <= now + 2 * self._ttl_s
