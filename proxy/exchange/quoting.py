@@ -9,17 +9,17 @@ Lexical, so a proxy for what matters: but what a model quotes it must have seen.
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
-from functools import lru_cache
 
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
+from proxy.conversation.recall import remembered
 from proxy.exchange.rehearsal import Script, Step
 
 _WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{3,200}")
 _FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
-@lru_cache(maxsize=8_192)
+@remembered(room_bytes=256 * 1024 * 1024)
 def quotable(text: str) -> frozenset[str]:
     """The identifier-like strings of a text."""
     return frozenset(word for raw in _WORD.findall(text) if _is_identifier(word := raw.strip(".:-+/\\~@$")))
