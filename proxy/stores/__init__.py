@@ -9,7 +9,8 @@ from proxy.ledger.store import Ledger
 from proxy.stores.memory import MemoryStore
 from proxy.stores.resilient import Resilient
 from proxy.stores.sealed import Sealing, sealing_of
-from proxy.stores.sqlite import SqliteStore
+from proxy.stores.sqlite import PATIENCE_S, SqliteStore
+from proxy.stores.url_options import options_of, patience_of
 
 Clock = Callable[[], float]
 Opener = Callable[[str, float, Clock, Sealing], Ledger]
@@ -59,13 +60,14 @@ def _memory(url: str, ttl_s: float, clock: Clock, _sealing: Sealing) -> Ledger:
 def _sqlite(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if parts.netloc or parts.query or path in ("", "/") or path.endswith("/"):
+    if parts.netloc or path in ("", "/") or path.endswith("/"):
         raise SettingsError(
             f"store.url: expected sqlite:///absolute/path/state.db or sqlite:///~/state.db, got {url!r}"
         )
     if path.startswith("/~/"):
         path = path[1:]
-    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock, sealing=sealing)
+    patience_s = patience_of(options_of(parts.query), PATIENCE_S)
+    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock, patience_s=patience_s, sealing=sealing)
 
 
 def _redis(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:

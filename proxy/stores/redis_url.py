@@ -9,15 +9,16 @@ ssl_keyfile (paths) with TLS; sentinel_username, sentinel_password.
 Names, passwords and paths are percent-decoded. Errors never show the URL, since it may hold a password.
 """
 
-import contextlib
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from proxy.errors import SettingsError
+from proxy.stores.url_options import options_of, patience_of
 
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
+_PATIENCE_S = 0.25
 _PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@\s]+))(?::(?P<port>\d{1,5}))?")
 
@@ -32,7 +33,7 @@ class RedisTarget:
     tls: bool
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
-    timeout_s: float = 0.25
+    timeout_s: float = _PATIENCE_S
     service: str = ""
     """Sentinel's name for the primary."""
     db: int = 0
@@ -48,7 +49,7 @@ def read_redis_url(url: str) -> RedisTarget:
     username, _, password = login.partition(":")
     steps = [unquote(step) for step in parts.path.split("/") if step]
     service = _service(kind, steps)
-    options = _options(parts.query, [*(_TLS_OPTIONS if tls else ()), *(_SENTINEL_OPTIONS if service else ())])
+    options = options_of(parts.query, [*(_TLS_OPTIONS if tls else ()), *(_SENTINEL_OPTIONS if service else ())])
     return RedisTarget(
         kind=kind,
         hosts=_hosts(hosts, kind),
@@ -57,7 +58,7 @@ def read_redis_url(url: str) -> RedisTarget:
         password=unquote(password) or None,
         service=service,
         db=_db(kind, steps),
-        timeout_s=_timeout(options.pop("timeout_s", "0.25")),
+        timeout_s=patience_of(options, _PATIENCE_S),
         options=options,
     )
 
@@ -90,19 +91,3 @@ def _db(kind: str, steps: list[str]) -> int:
     if kind == "cluster" or len(steps) > 1 or not steps[0].isdecimal():
         raise SettingsError("store.url: behind the host stands the database's number, and with Cluster nothing")
     return int(steps[0])
-
-
-def _options(query: str, allowed: list[str]) -> dict[str, str]:
-    allowed = ["timeout_s", *allowed]
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    for name in options:
-        if name not in allowed:
-            raise SettingsError(f"store.url: unknown option {name!r}; known here: {', '.join(allowed)}")
-    return options
-
-
-def _timeout(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0.01 <= float(text) <= 30:
-            return float(text)
-    raise SettingsError("store.url: timeout_s is a number of seconds from 0.01 to 30")

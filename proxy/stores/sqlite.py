@@ -32,8 +32,12 @@ from proxy.stores.sqlite_writer import Rows, Writer
 
 T = TypeVar("T")
 
+PATIENCE_S = 1.0
+"""How long a call waits for its decision to be kept, unless `store.url` says otherwise; then it goes on without."""
 _LOOP_BUSY_S = 0.004
 """A reader waits only while another process recovers or removes the WAL; on the event loop it may not wait longer."""
+_UNHURRIED_S = 15.0
+"""The patience of those for whom no call waits, reports and what is learned: a disk that is busy is not yet a lost one."""
 _NEWS_AT_ONCE = 256
 """Rows of others looked at before one look-up; when more came, memory is cleared instead."""
 _INFLATE_OFF_LOOP_BYTES = 128 * 1024
@@ -50,7 +54,7 @@ class SqliteStore:
         ttl_s: float,
         clock: Callable[[], float],
         room_bytes: int = 512 * MIB,
-        patience_s: float = 1.0,
+        patience_s: float = PATIENCE_S,
         sealing: Sealing = PLAIN,
     ) -> None:
         self.opening: Opening = open_file(path, clock())
@@ -125,7 +129,8 @@ class SqliteStore:
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """See Ledger: committed when this returns; StoreError when that takes longer than `patience_s`."""
-        await self._commit(Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), plan=plan))
+        rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), plan=plan)
+        await self._commit(rows, self._patience_s)
         self._front.put(anchor.key, anchor, anchor_bytes(anchor))
         if anchor.plan_id and not self._plans.renew(anchor.plan_id):
             self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
@@ -184,29 +189,23 @@ class SqliteStore:
             self._reports.close()
         self._writer.close()
 
-    async def _commit(self, rows: Rows) -> None:
+    async def _commit(self, rows: Rows, within_s: float = _UNHURRIED_S) -> None:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-
-        def finish(error: StoreError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+        future: asyncio.Future[StoreError | None] = loop.create_future()
 
         def done(error: StoreError | None) -> None:
             # The loop may have ended while the disk was slow; then nobody waits any more.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(finish, error)
+                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(error))
 
         self._writer.now(rows, done)
         try:
-            async with asyncio.timeout(self._patience_s):
-                await future
+            async with asyncio.timeout(within_s):
+                failure = await future
         except TimeoutError as error:
-            raise StoreError(f"sqlite store {self._path}: no commit within {self._patience_s} s") from error
+            raise StoreError(f"sqlite store {self._path}: no commit within {within_s} s") from error
+        if failure is not None:
+            raise failure
 
     async def _report(self, read: Callable[[], T]) -> T:
         def told() -> T:

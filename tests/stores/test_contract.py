@@ -32,7 +32,7 @@ def url_of(kind, request):
     if kind == "memory":
         return "memory://"
     if kind == "sqlite":
-        return f"sqlite://{request.getfixturevalue('tmp_path')}/deep/state.db"
+        return f"sqlite://{request.getfixturevalue('tmp_path')}/deep/state.db?timeout_s=10"
     if kind == "sentinel":
         request.getfixturevalue("shared_redis").cli("flushall")
         return f"{request.getfixturevalue('shared_sentinel').url}?timeout_s=10"
