@@ -5,11 +5,6 @@ Names come with the maker's prefix (`anthropic/claude-…`), a cloud's (`us.anth
 """
 
 import re
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
-from typing import TypeVar
-
-T = TypeVar("T")
 
 _LONGEST = 128
 """Characters of a name that are looked at: names come from clients, and some rows of the tables are expressions."""
@@ -39,12 +34,3 @@ def _fulfils(kind: str, text: str, name: str) -> bool:
             return text in name
         case _:
             return re.search(text, name) is not None
-
-
-def by_pattern(table: Mapping[str, T], model: str) -> T | None:
-    """The entry whose pattern (with `*`, `?`, `[…]`) fits the model best: the longest one, with or without prefix."""
-    name = model.lower()
-    for pattern in sorted(table, key=len, reverse=True):
-        if fnmatchcase(name, pattern.lower()) or fnmatchcase(plain_name(model), pattern.lower()):
-            return table[pattern]
-    return None

@@ -98,13 +98,6 @@ def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
     return None
 
 
-def is_cut(messages: Sequence[Message], at: int) -> bool:
-    """Whether a cut before message `at` would part what belongs together."""
-    if 0 < at < len(messages) and _leads(messages[at - 1]):
-        return True
-    return any(pair.call_message < at <= pair.message for pair in pairs(messages) if pair.call_message >= 0)
-
-
 def cut_positions(messages: Sequence[Message]) -> list[int]:
     """All indices before which the history can be cut, in order.
 

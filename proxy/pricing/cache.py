@@ -56,16 +56,3 @@ def simulate(
         output_tokens=output_tokens,
         warm_tokens=input_tokens,
     )
-
-
-def turns_to_repay(habit: CacheHabit, *, removed: int, kept_after: int) -> float:
-    """Further turns after which removing pays: with r and w the read and write ratios, (S'·w − r·(S' + X)) / (r·X).
-
-    X = `removed`, S' = `kept_after`, tokens that stand behind the first change and must be written anew. 0 when it pays at
-    once; infinite when nothing is removed or reading is free. Holds for a warm prefix; changing a cold one costs nothing.
-    """
-    loss = habit.write_ratio * kept_after - habit.read_ratio * (kept_after + removed)
-    gain = habit.read_ratio * removed
-    if loss <= 0:
-        return 0.0
-    return loss / gain if gain > 0 else float("inf")

@@ -116,13 +116,6 @@ class ContextSize(msgspec.Struct, frozen=True, kw_only=True):
         usable = self.usable
         return usable is not None and self.total > usable
 
-    def share_of_usable(self) -> float | None:
-        """Total over usable, for triggers given as a share; 0 usable counts as full."""
-        usable = self.usable
-        if usable is None:
-            return None
-        return self.total / usable if usable > 0 else 1.0
-
 
 def context_size(
     present: Present,

@@ -33,11 +33,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             reasoning_tokens=_last(self.reasoning_tokens, later.reasoning_tokens),
         )
 
-    @property
-    def uncached_tokens(self) -> int:
-        """Input that was neither read from nor written to the cache."""
-        return max(0, (self.input_tokens or 0) - (self.cache_read_tokens or 0) - (self.cache_write_tokens or 0))
-
 
 NOT_REPORTED = Usage()
 

@@ -49,13 +49,6 @@ def size_of_base64(text: str) -> Size | None:
     return None
 
 
-def decoded_length(text: str) -> int:
-    """Bytes that a base64 text or `data:` URL stands for, without decoding it."""
-    start = text.find(",", 0, 256) + 1 if text.startswith("data:") else 0
-    padding = 2 if text.endswith("==") else 1 if text.endswith("=") else 0
-    return max(0, (len(text) - start) * 3 // 4 - padding)
-
-
 def _decoded(head: str) -> bytes:
     head = head[: len(head) // 4 * 4]
     try:

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.conversation.names import by_pattern, matches, plain_name
+from proxy.conversation.names import matches, plain_name
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,3 @@ def test_a_plain_name_has_no_prefix(model, plain):
 )
 def test_a_name_matches_one_of_the_clauses(clauses, name, expected):
     assert matches(clauses, name) is expected
-
-
-def test_the_longest_fitting_pattern_counts():
-    table = {"*": 1, "gpt-*": 2, "gpt-5*": 3, "openai/gpt-5*": 4}
-
-    assert [by_pattern(table, model) for model in ("x", "gpt-4o", "gpt-5-mini", "openai/gpt-5", "OpenAI/GPT-4o")] == [
-        1,
-        2,
-        3,
-        4,
-        2,
-    ]
-
-
-def test_without_a_fitting_pattern_there_is_none():
-    assert by_pattern({"gpt-*": 1}, "claude-x") is None

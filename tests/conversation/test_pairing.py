@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.model import Message, Reasoning, Text, ToolCall, ToolResult
-from proxy.conversation.pairing import cut_positions, is_cut, paired, pairs
+from proxy.conversation.pairing import cut_positions, paired, pairs
 
 
 def call(call_id, name="read"):
@@ -97,7 +97,6 @@ def test_no_cut_parts_a_call_from_any_of_its_results():
     )
 
     assert cut_positions(history) == [0, 1, 4, 5]
-    assert [is_cut(history, at) for at in range(6)] == [False, False, True, True, False, False]
 
 
 def test_no_cut_parts_reasoning_from_what_it_led_to():
@@ -106,7 +105,6 @@ def test_no_cut_parts_reasoning_from_what_it_led_to():
     history = said(Text(text="go"), role="user"), thought, thought, said(call("a")), said(result("a")), thought
 
     assert cut_positions(history) == [0, 1, 5, 6]
-    assert [is_cut(history, at) for at in range(7)] == [False, False, True, True, True, False, False]
     assert cut_positions([said(Reasoning(text="hm"), Text(text="so")), said(call("a"))]) == [0, 1, 2]
 
 
@@ -151,7 +149,10 @@ def test_every_result_is_found_once_and_never_before_its_call(messages):
 def test_a_position_is_open_exactly_when_a_cut_there_parts_nothing(messages, at):
     at = min(at, len(messages))
 
-    assert (at in cut_positions(messages)) == (not is_cut(messages, at))
+    parts_a_pair = any(0 <= pair.call_message < at <= pair.message for pair in pairs(messages))
+    before = messages[at - 1].parts if 0 < at < len(messages) else ()
+    parts_reasoning = bool(before) and all(isinstance(part, Reasoning) for part in before)
+    assert (at in cut_positions(messages)) == (not parts_a_pair and not parts_reasoning)
 
 
 @given(messages=histories, known=st.integers(0, 10))

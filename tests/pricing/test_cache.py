@@ -1,10 +1,8 @@
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.pricing.cache import simulate, turns_to_repay
+from proxy.pricing.cache import simulate
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price, Rates
 
@@ -77,25 +75,3 @@ def test_parts_never_exceed_the_input(habit, total, shared, warm, idle_s):
 
     assert 0 <= call.cache_read_tokens + call.cache_write_tokens <= total
     assert call.cache_read_tokens <= min(warm, shared)
-
-
-# When removing pays: the table of break-even turns, for as much kept behind as removed
-
-
-@pytest.mark.parametrize(
-    ("read", "write", "turns"),
-    [(0.1, 1.25, 10.5), (0.1, 2.0, 18), (0.05, 1.25, 23), (0.1, 1.0, 8), (0.25, 1.0, 2), (0.5, 1.0, 0)],
-)
-def test_removing_as_much_as_stays_behind_pays_after_these_turns(read, write, turns):
-    """One less than (w − r)/r: the removing call itself already reads X tokens less."""
-    habit = CacheHabit(read_ratio=read, write_ratio=write)
-
-    assert turns_to_repay(habit, removed=1000, kept_after=1000) == pytest.approx(turns)
-
-
-def test_removing_the_very_end_pays_at_once():
-    assert turns_to_repay(CLAUDE, removed=1000, kept_after=0) == 0
-
-
-def test_removing_nothing_never_pays():
-    assert math.isinf(turns_to_repay(CLAUDE, removed=0, kept_after=10))

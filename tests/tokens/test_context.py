@@ -209,15 +209,7 @@ def test_r37_the_percentage_is_of_the_whole_window():
 def test_an_unknown_window_overflows_never_and_has_no_percentage():
     size = context_size(a_present(new=10_000_000))
 
-    assert (size.overflows, size.percent, size.free, size.share_of_usable()) == (False, None, None, None)
-
-
-def test_nothing_usable_counts_as_full():
-    assert context_size(a_present(new=1), window=10, reserve=10).share_of_usable() == 1.0
-
-
-def test_the_share_of_usable_leaves_the_reserve_out():
-    assert context_size(a_present(new=42), window=100, reserve=16).share_of_usable() == 0.5
+    assert (size.overflows, size.percent, size.free) == (False, None, None)
 
 
 # Errors of estimates

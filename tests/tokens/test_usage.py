@@ -15,16 +15,6 @@ usages = st.builds(
 )
 
 
-def test_c35_c36_the_input_holds_cached_tokens_and_the_rest_is_what_is_left():
-    usage = Usage(input_tokens=52_061, cache_read_tokens=50_000, cache_write_tokens=2000)
-
-    assert usage.uncached_tokens == 61
-
-
-def test_impossible_parts_leave_nothing_rather_than_less():
-    assert Usage(input_tokens=10, cache_read_tokens=50).uncached_tokens == 0
-
-
 def test_c39_the_last_word_of_a_stream_wins_field_by_field():
     start = Usage(input_tokens=43, output_tokens=1, cache_read_tokens=7)
 

@@ -4,7 +4,7 @@ from proxy.dialects.anthropic_messages.usage import compacted, context_of, merge
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 CASES = [
-    # The whole input is what is new, what was read and what was written.
+    # The whole input is what is new, what was read and what was written (C35, C36).
     ({"input_tokens": 61, "cache_read_input_tokens": 50_000, "cache_creation_input_tokens": 2000, "output_tokens": 5}, (52_061, 50_000, 2000, 5, None)),
     ({"input_tokens": 50, "cache_read_input_tokens": 190_000, "cache_creation_input_tokens": 700, "output_tokens": 9}, (190_750, 190_000, 700, 9, None)),
     # Vertex in its deltas, and old servers.
