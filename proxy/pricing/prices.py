@@ -72,6 +72,7 @@ _STRANGER: Final = CacheHabit(write_ratio=1.25)
 _CLAUDE: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300)
 _OPENAI: Final = CacheHabit(read_ratio=0.1, ttl_s=600, step=128)
 _OPENAI_NEW: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=1800)
+_UNCACHED: Final = CacheHabit(read_ratio=1.0)
 _GEMINI: Final = CacheHabit(read_ratio=0.1, ttl_s=600)
 
 _HABITS: Final = (
@@ -85,6 +86,8 @@ _HABITS: Final = (
     ("^gpt-6.1", replace(_OPENAI_NEW, read_ratio=0.05)),
     ("^gpt-5.6 ^gpt-6", _OPENAI_NEW),
     ("^gpt-4.1 ~^o3(?!-mini) ^o4-mini", replace(_OPENAI, read_ratio=0.25)),
+    # Prompt caching began with the second gpt-4o.
+    ("=gpt-4 ^gpt-4-0 ^gpt-4-1 ^gpt-4-32k ^gpt-4-turbo ^gpt-4-vision ^gpt-3.5 ^gpt-35 =gpt-4o-2024-05-13", _UNCACHED),
     ("^gpt-4o ^o1 ^o3-mini", replace(_OPENAI, read_ratio=0.5)),
     ("^gpt- ^codex", _OPENAI),
     ("~gemini.*pro", replace(_GEMINI, min_prefix=4096)),
