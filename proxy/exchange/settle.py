@@ -114,7 +114,6 @@ def _outcome(observation: Observation, circumstances: Circumstances) -> str:
 
 def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, outcome: str, usage: Usage) -> Turn:
     context, anchor, conversation = ready.context, ready.anchor, ready.received.conversation
-    actual = usage.input_tokens
     by_tool, largest = _results(ready)
     return Turn(
         session=anchor.session,
@@ -126,7 +125,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         basis=context.basis,
         estimated=ready.estimated,
         usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
-        grown=actual - ready.known_tokens if actual and context.basis == "anchored" else None,
+        grown=_grown(ready, usage),
         removed_tokens=ready.removed_tokens,
         would_remove_tokens=ready.would_remove_tokens,
         edits=_by_kind(ready.sent_plan.edits),
@@ -145,6 +144,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         exact=circumstances.exact,
         exact_ms=round(circumstances.exact_ms, 3),
         window=context.window,
+        max_input=context.max_input,
         reserve=context.reserve,
         system_tokens=context.system,
         tools_tokens=context.tools,
@@ -162,6 +162,13 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         largest=largest,
         upstream_ms=round(circumstances.upstream_ms, 3),
     )
+
+
+def _grown(ready: Ready, usage: Usage) -> int | None:
+    """Input that the provider counted beyond what was known; None where nothing was."""
+    if not usage.input_tokens or ready.context.basis != "anchored":
+        return None
+    return usage.input_tokens - ready.known_tokens
 
 
 def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:

@@ -137,6 +137,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     learned_from: int = 0
     """Samples that corrected the estimate."""
     window: int | None = None
+    max_input: int | None = None
+    """A limit of the input alone, where the provider has one."""
     reserve: int = 0
     system_tokens: int = 0
     tools_tokens: int = 0

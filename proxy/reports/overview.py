@@ -1,7 +1,10 @@
 """The context display: what stood in a conversation's newest request, by the very number that decisions are taken from.
 
     system + tools + messages         == total       reasoning is a part of the messages
-    total + reserve + free            == window      free is negative where the request is over
+    total + reserve + closed + free   == window      free is negative where the request is over
+
+Closed, only there where a provider limits the input alone (gpt-5: 272,000 of 400,000), is what neither input nor reserve
+may fill.
 
 Rows say how they are known: system and tools are estimated, messages are what is left of the total (back-calculated).
 The percentage is of the whole window, the reserve not counted as used.
@@ -20,7 +23,7 @@ Source = Literal["estimated", "back-calculated", "configured", "remaining"]
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the breakdown."""
 
-    name: Literal["system", "tools", "messages", "reasoning", "reserve", "free"]
+    name: Literal["system", "tools", "messages", "reasoning", "reserve", "closed", "free"]
     tokens: int
     source: Source
     part_of: str = ""
@@ -166,7 +169,10 @@ def _rows(now: Turn) -> tuple[Row, ...]:
         row("reserve", now.reserve, "configured"),
     ]
     if now.window is not None:
-        rows.append(row("free", now.window - now.estimated - now.reserve, "remaining"))
+        closed = max(0, now.window - now.reserve - now.max_input) if now.max_input is not None else 0
+        if closed:
+            rows.append(row("closed", closed, "configured"))
+        rows.append(row("free", now.window - now.estimated - now.reserve - closed, "remaining"))
     return tuple(rows)
 
 

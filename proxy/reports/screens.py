@@ -50,10 +50,10 @@ def _usage(shown: Overview) -> str:
 
 
 def _bar(shown: Overview) -> Iterator[Text]:
-    """Used, reserved for the answer, and free."""
+    """Used, not to be used by input (reserved for the answer, or closed to it), and free."""
     if shown.window is None:
         return
-    reserve = next((row.tokens for row in shown.rows if row.name == "reserve"), 0)
+    reserve = sum(row.tokens for row in shown.rows if row.name in ("reserve", "closed"))
     used = min(_BAR_WIDTH, round(_BAR_WIDTH * shown.total / shown.window))
     kept = min(_BAR_WIDTH - used, round(_BAR_WIDTH * reserve / shown.window))
     yield Text.assemble("[", ("#" * used, "cyan"), ("-" * kept, "yellow"), "." * (_BAR_WIDTH - used - kept), "]")
@@ -102,8 +102,11 @@ def _facts(shown: Overview) -> Iterator[str]:
     free = _row(shown, "free")
     reserve = _row(shown, "reserve")
     if free is not None and reserve is not None:
-        over = "" if free.tokens >= 0 else ": over the window"
-        yield f"Free space: {tokens(free.tokens)} tokens (after {tokens(reserve.tokens)} output reserve){over}"
+        closed = _row(shown, "closed")
+        limit = "input limit" if closed else "window"
+        over = "" if free.tokens >= 0 else f": over the {limit}"
+        beyond = f", {tokens(closed.tokens)} that no input may fill" if closed else ""
+        yield f"Free space: {tokens(free.tokens)} tokens (after {tokens(reserve.tokens)} output reserve{beyond}){over}"
     yield f"Without edits: {tokens(shown.raw_total)} tokens ({tokens(shown.removed_tokens)} removed)"
     if shown.would_remove_tokens:
         yield f"Only observed: {tokens(shown.would_remove_tokens)} tokens would have been removed"

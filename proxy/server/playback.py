@@ -163,9 +163,9 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
     model = conversation.model
     encoding = tokenizer_for(model)
     scale = Scale(encoding=encoding, count=counter(encoding), dialect=conversation.dialect, model=model, memo=_MEMO)
-    habit, limits = habit_for(model), limits_for(model)
+    habit = habit_for(model)
     prices = Prices(read=habit.read_ratio, write=habit.write_ratio)
-    window = limits.window or _UNKNOWN_WINDOW
+    longest, reserve, room = _room(model, conversation.max_output)
     arriving, pruning = PRESETS[profile]
     script = script_of(conversation, scale)
     steps = list(
@@ -174,8 +174,8 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
             arriving,
             pruning,
             prices=prices,
-            window=window,
-            reserve=reserve_tokens(conversation.max_output, limits.max_output, window),
+            window=room,
+            reserve=reserve,
             count=scale.weigh_text,
             compacting=COMPACT[profile],
         )
@@ -192,9 +192,18 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
         cost=summed.cost,
         breaks=summed.breaks,
         regrets=regrets(script, steps),
-        direct_over=sum(step.direct > window for step in steps),
-        sent_over=sum(step.sent > window for step in steps),
+        direct_over=sum(step.direct > longest for step in steps),
+        sent_over=sum(step.sent > longest for step in steps),
     )
+
+
+def _room(model: str, max_output: int | None) -> tuple[int, int, int]:
+    """Tokens: the longest input that the provider takes, the answer's reserve, and what both may fill together."""
+    limits = limits_for(model)
+    window = limits.window or _UNKNOWN_WINDOW
+    longest = window if limits.max_input is None else min(window, limits.max_input)
+    reserve = reserve_tokens(max_output, limits.max_output, window)
+    return longest, reserve, min(window, longest + reserve)
 
 
 def _files(given: list[Path]) -> Iterator[File]:

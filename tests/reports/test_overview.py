@@ -155,6 +155,18 @@ def test_free_space_is_negative_when_the_request_is_over():
     assert rows_of(overview([a_turn(estimated=190, window=200, reserve=50)]))["free"] == -40
 
 
+@pytest.mark.parametrize(
+    ("max_input", "closed", "free"),
+    [(272_000, 112_000, 172_000), (384_000, None, 284_000), (390_000, None, 284_000), (None, None, 284_000)],
+)
+def test_free_space_ends_where_a_limit_of_the_input_does(max_input, closed, free):
+    shown = overview([a_turn(estimated=100_000, window=400_000, reserve=16_000, max_input=max_input)])
+    rows = rows_of(shown)
+
+    assert (rows.get("closed"), rows["free"]) == (closed, free)
+    assert shown.total + rows["reserve"] + rows.get("closed", 0) + rows["free"] == shown.window
+
+
 def test_a_pure_estimate_has_no_last_input_and_estimates_its_messages():
     shown = overview([from_context(context_size(Present(system=10, tools=20, new=70, priming=3)))])
 

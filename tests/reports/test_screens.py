@@ -118,6 +118,14 @@ def test_the_bar_of_a_request_that_is_over_is_full():
     assert "Free space: -350 tokens (after 50 output reserve): over the window" in text
 
 
+def test_a_limit_of_the_input_is_told_beside_the_free_space():
+    limited = a_turn(estimated=300_000, window=400_000, reserve=16_000, max_input=272_000)
+    text = " ".join(printed(context_screen(overview([limited]))).split())
+
+    assert "Free space: -28,000 tokens (after 16,000 output reserve, 112,000 that no input may fill)" in text
+    assert "): over the input limit" in text
+
+
 def test_without_window_and_report_the_display_says_so():
     text = printed(context_screen(overview([a_turn(basis="estimated", new_tokens=97, corrections=3)])))
 

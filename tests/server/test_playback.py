@@ -9,6 +9,7 @@ from proxy.errors import ProxyError
 from proxy.exchange.transcripts import conversations
 from proxy.server import playback
 from proxy.server.playback import add_flags, replayed, run
+from proxy.tokens.windows import Limits
 
 SESSIONS = Path(__file__).parents[1] / "data" / "trajectories"
 
@@ -50,6 +51,15 @@ def test_json_tells_calls_tokens_and_money(transcript, capsys):
 
 def test_calls_that_are_longer_than_the_models_window_are_counted(transcript, capsys):
     assert run(options(transcript, "--profile", "gentle", "--model", "gpt-4", "--json")) == 0
+
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 0 == row["sent_over"] < row["direct_over"] < row["calls"]
+
+
+def test_a_limit_of_the_input_alone_counts_as_the_window_does(transcript, monkeypatch, capsys):
+    limited = Limits(window=400_000, max_output=16_000, max_input=8_192)
+    monkeypatch.setattr(playback, "limits_for", lambda model: limited)
+    assert run(options(transcript, "--profile", "gentle", "--model", "gpt-5", "--json")) == 0
 
     (row,) = json.loads(capsys.readouterr().out)
     assert 0 == row["sent_over"] < row["direct_over"] < row["calls"]

@@ -215,15 +215,15 @@ function bucket(bounds, at) {
 }
 
 /** What fills the window: system, tools, messages, the answer's reserve; hatched below, how far it would reach unpruned. */
-export function contextBar({ window: size, system = 0, tools = 0, messages, removed, reserve = 0 }) {
+export function contextBar({ window: size, system = 0, tools = 0, messages, removed, reserve = 0, closed = 0 }) {
   const used = system + tools + messages;
-  const scale = Math.max(size ?? 0, used + reserve, used + removed, 1);
+  const scale = Math.max(size ?? 0, used + reserve + closed, used + removed, 1);
   const parts = [
     ["system", system],
     ["tools", tools],
     ["messages", messages],
-    ["free", scale - used - reserve],
-    ["reserve", reserve],
+    ["free", scale - used - reserve - closed],
+    ["reserve", reserve + closed],
   ];
   const share = size ? percent((100 * used) / size) : "window unknown";
   const label = `Context: about ${exact(used)} tokens${size ? ` of ${exact(size)}, ${share}` : ", window unknown"}; ${about(removed)} tokens of the history not sent.`;

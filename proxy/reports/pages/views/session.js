@@ -140,7 +140,7 @@ function turnOf(turn) {
   ];
 }
 
-const NAMES = { system: "System", tools: "Tools", messages: "Messages", reasoning: "of which reasoning", reserve: "Kept for the answer", free: "Free" };
+const NAMES = { system: "System", tools: "Tools", messages: "Messages", reasoning: "of which reasoning", reserve: "Kept for the answer", closed: "Closed to input", free: "Free" };
 
 function contextOf(context) {
   if (!context) return h("p", { class: "hint" }, "This session has no call of a client's own yet.");

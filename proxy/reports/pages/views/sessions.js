@@ -79,5 +79,5 @@ function sessionOf(row, context) {
 /** A context display's rows as the parts of a bar. */
 export function barOf(context) {
   const of = (name) => context.rows.find((row) => row.name === name)?.tokens ?? 0;
-  return { window: context.window, system: of("system"), tools: of("tools"), messages: of("messages"), reserve: of("reserve"), removed: context.removed_tokens };
+  return { window: context.window, system: of("system"), tools: of("tools"), messages: of("messages"), reserve: of("reserve"), closed: of("closed"), removed: context.removed_tokens };
 }
