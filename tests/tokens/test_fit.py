@@ -101,6 +101,15 @@ def test_reasoning_that_is_kept_needs_more_samples_and_is_found():
     assert fitted(calls, [])[3] == pytest.approx(1.0, abs=0.05)
 
 
+def test_what_no_call_speaks_of_stays_as_it_is():
+    calls = [Observed(Growth(500 + 90 * number, 1 + number % 3), 507 + 97 * number) for number in range(12)]
+
+    found = fitted(calls, [])
+
+    assert found[0] != 1.0
+    assert found[2:] == (0.0, 0.0)
+
+
 def test_errors_are_relative_but_not_to_next_to_nothing():
     assert relative(900, Observed(Growth(950), 950)) == pytest.approx(0.05)
     assert relative(2, Observed(Growth(0), 4)) == pytest.approx(2 / 54)
