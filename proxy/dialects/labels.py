@@ -12,7 +12,7 @@ from typing import Any
 from proxy.wire.body import loads
 
 # Ours comes first: a user may always name a session.
-_HEADERS = (
+LABEL_HEADERS = (
     "x-context-session",
     "x-claude-code-session-id",
     "session-id",
@@ -41,9 +41,9 @@ _PRINTABLE = re.compile(r"[\x21-\x7e]{1,512}")
 def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
     """The session's name as the client gives it; empty when it gives none or one with odd characters.
 
-    `headers` has lower-case names; `fields` are the request's small top-level values.
+    `headers` has lower-case names, and need have no others than `LABEL_HEADERS`; `fields` are the request's small top-level values.
     """
-    candidates: list[object] = [headers[name] for name in _HEADERS if name in headers]
+    candidates: list[object] = [headers[name] for name in LABEL_HEADERS if name in headers] if headers else []
     metadata = fields.get("metadata")
     if isinstance(metadata, dict):
         candidates += [_claude_code(metadata.get("user_id")), metadata.get("session_id"), metadata.get("sessionId")]

@@ -18,8 +18,9 @@ from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Summarizer
+from proxy.server.tokenizers import Scales
 from proxy.server.watch import Watch
-from proxy.tokens.estimate import Memo, Scale
+from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Learned
 
 
@@ -38,7 +39,7 @@ class Shared:
     summarizer: Summarizer
     exact: Exact
     recall: Recall
-    memo: Memo
+    scales: Scales
 
 
 @dataclass(slots=True, kw_only=True)

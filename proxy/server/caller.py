@@ -5,7 +5,7 @@ from hashlib import blake2b
 from urllib.parse import parse_qsl
 
 from proxy.wire.body import loads
-from proxy.wire.headers import Headers, first
+from proxy.wire.headers import Headers
 
 _CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
 
@@ -14,7 +14,9 @@ def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
     """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented."""
     if key_name:
         return "key:" + key_name
-    presented = [value for name in _CREDENTIALS if (value := first(headers, name)) is not None]
+    # The first of each name; most calls have one.
+    found = {name: value for name, value in reversed(headers) if name in _CREDENTIALS}
+    presented = [found[name] for name in _CREDENTIALS if name in found]
     if not presented and b"key=" in query:
         presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
     if not presented:

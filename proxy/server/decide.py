@@ -7,6 +7,7 @@ import structlog
 
 from proxy.compaction.policy import is_hopeless
 from proxy.dialects.base import Dialect
+from proxy.dialects.labels import LABEL_HEADERS
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.policy import Policy
@@ -15,16 +16,20 @@ from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
 from proxy.exchange.weigh import known_weights
 from proxy.ledger.records import Queued
+from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
 from proxy.server.past import remember
 from proxy.server.policies import Known
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Work
-from proxy.server.tokenizers import counter, tokenizer_for, warm
+from proxy.server.tokenizers import PIECE_CHARS, warm
 from proxy.settings.values import Mode
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Learned
+
+_MODE_HEADER = "x-context-mode"
+_READ_HEADERS = frozenset(name.encode() for name in (_MODE_HEADER, *LABEL_HEADERS))
 
 log = structlog.get_logger("proxy")
 
@@ -32,7 +37,11 @@ log = structlog.get_logger("proxy")
 async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> Call | None:
     """The call, ready to be sent; None when its body is not ours to read. Raises BodyTooLarge."""
     started = time.perf_counter()
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.client_headers}
+    headers = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in exchange.client_headers
+        if name in _READ_HEADERS
+    }
     received = _received(shared, exchange, dialect, headers, raw)
     if received is None:
         return None
@@ -50,15 +59,17 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     return call
 
 
-async def _policy(shared: Shared, upstream: str, received: Received, known: Known, *, counts_only: bool) -> Policy:
+def _policy(
+    shared: Shared, upstream: str, received: Received, known: Known, lesson: Lesson, *, counts_only: bool
+) -> Policy:
     """The settings' policy with what was learned meanwhile."""
-    model = received.conversation.model
+    settled, habits = known.policy, shared.habits
     return shared.policies.after_lessons(
         known,
-        ask_usage=known.policy.ask_usage and not received.view.asks_usage and upstream not in shared.habits.silent,
-        auto_cache=known.policy.auto_cache and (upstream, model) not in shared.habits.unmarked,
+        ask_usage=settled.ask_usage and not received.view.asks_usage and upstream not in habits.silent,
+        auto_cache=settled.auto_cache and (upstream, received.conversation.model) not in habits.unmarked,
         replay_only=counts_only,
-        lesson=await shared.habits.reasoning(upstream, model),
+        lesson=lesson,
         lengths=shared.lifetimes.known(),
     )
 
@@ -74,17 +85,19 @@ async def _predicted(
 ) -> Call:
     """The call as memory, settings and prices have it, before any summary."""
     upstream, model = exchange.route.upstream_name, received.conversation.model
-    window = await shared.habits.window(upstream, model)
+    habit = shared.habits.known(upstream, model) or await shared.habits.of(upstream, model)
     memory = await remember(shared.ledger, received)
     session = memory.line.session if memory.line is not None else ""
     queued = shared.board.queued(session)
-    known = shared.policies.known(upstream, model, _mode(shared, headers, session), window)
-    encoding = tokenizer_for(model, known.encoding_wish)
-    scale = Scale(encoding=encoding, count=counter(encoding), dialect=dialect.name, model=model, memo=shared.memo)
-    learned = await shared.estimates.get(upstream, model, encoding)
-    await warm(scale, received.conversation, known_weights(received.view, scale))
+    known = shared.policies.known(upstream, model, _mode(shared, headers, session), habit.window)
+    encoding = known.encoding
+    scale = shared.scales.get(encoding, dialect.name, model)
+    learned = shared.estimates.known(upstream, model, encoding) or await shared.estimates.get(upstream, model, encoding)
+    # What a smaller body holds is counted at one go, where its weight is needed.
+    if len(received.view.body) > PIECE_CHARS:
+        await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
-    policy = await _policy(shared, upstream, received, known, counts_only=counts_only)
+    policy = _policy(shared, upstream, received, known, habit.reasoning, counts_only=counts_only)
     ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)
     return Call(
         exchange=exchange,
@@ -153,7 +166,7 @@ def _received(
 
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
     """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
-    match headers.get("x-context-mode", ""):
+    match headers.get(_MODE_HEADER, ""):
         case "off" | "observe" | "prune" as wish:
             return shared.board.allowed(wish, session)
         case _:

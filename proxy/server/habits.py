@@ -1,5 +1,7 @@
 """What was learned of upstreams by their refusals: an option that is not known, a window, a wish about reasoning."""
 
+from typing import NamedTuple
+
 import msgspec
 import structlog
 
@@ -8,6 +10,15 @@ from proxy.ledger.store import Ledger
 from proxy.pruning.reasoning_rules import Lesson
 
 log = structlog.get_logger("proxy")
+
+
+class Habit(NamedTuple):
+    """What is known of a model at an upstream."""
+
+    window: int | None
+    """See `Habits.window`."""
+    reasoning: Lesson
+    """See `Habits.reasoning`."""
 
 
 class Habits:
@@ -22,6 +33,22 @@ class Habits:
         """Upstreams that refuse to be asked for usage."""
         self.unmarked: set[tuple[str, str]] = set()
         """Upstreams and models that refuse the cache breakpoints we set."""
+
+    def known(self, upstream: str, model: str) -> Habit | None:
+        """All that is known of a model; None where the ledger has to be asked first, see `of`."""
+        key = (upstream, model)
+        if key not in self._windows or key not in self._reasoning:
+            return None
+        window = self._windows[key]
+        if not window:
+            if upstream not in self._listed:
+                return None
+            window = self._listed[upstream].get(model)
+        return Habit(window, self._reasoning[key])
+
+    async def of(self, upstream: str, model: str) -> Habit:
+        """All that is known of a model, read from the ledger at first use."""
+        return Habit(await self.window(upstream, model), await self.reasoning(upstream, model))
 
     async def window(self, upstream: str, model: str) -> int | None:
         """The context window that an overflow answer taught, else the one in the upstream's list; None for neither."""

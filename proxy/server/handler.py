@@ -34,10 +34,10 @@ from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
 from proxy.server.send import Answer, sent
 from proxy.server.summarizer import Spent, Summarizer
+from proxy.server.tokenizers import Scales
 from proxy.server.transcripts import Transcripts
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
-from proxy.tokens.estimate import Memo
 from proxy.wire.headers import is_event_stream
 from proxy.wire.sse_filter import EventFilter
 
@@ -73,7 +73,7 @@ class Handler:
             summarizer=Summarizer(engine, time.time, self._spent),
             exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
-            memo=Memo(),
+            scales=Scales(),
         )
 
     async def __call__(self, exchange: Exchange) -> None:

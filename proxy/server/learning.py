@@ -31,6 +31,10 @@ class Estimates:
         self._unwritten: Counter[str] = Counter()
         """Samples that the ledger never got, by name."""
 
+    def known(self, upstream: str, model: str, encoding: str) -> Learned | None:
+        """What `get` gives; None where the ledger has to be asked for it first."""
+        return self._states.get(learned_name(upstream, model, encoding)) if self._enabled else NOTHING_LEARNED
+
     async def get(self, upstream: str, model: str, encoding: str) -> Learned:
         """What is known; read from the ledger at first use."""
         if not self._enabled:

@@ -12,7 +12,7 @@ from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.reasoning import ReasoningPolicy
 from proxy.pruning.reasoning_rules import Lesson, learned_rule, reasoning_rule
 from proxy.pruning.situation import Prices
-from proxy.server.tokenizers import is_known_tokenizer
+from proxy.server.tokenizers import is_known_tokenizer, tokenizer_for
 from proxy.settings.values import Mode, Settings
 from proxy.tokens.windows import Limits, limits_for
 
@@ -25,7 +25,8 @@ class Known:
     """What settings and tables say about a model at an upstream. There is one for each, hence told apart as such."""
 
     policy: Policy
-    encoding_wish: str
+    encoding: str
+    """Its texts are counted in."""
     price: Price | None
     habit: CacheHabit
 
@@ -86,7 +87,7 @@ class Policies:
         )
         return Known(
             policy=policy,
-            encoding_wish=encoding_wish(settings, upstream, model),
+            encoding=tokenizer_for(model, encoding_wish(settings, upstream, model)),
             price=price_for(model, upstream=upstream, overrides=overrides),
             habit=habit,
         )

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from proxy.conversation.model import Conversation
-from proxy.tokens.estimate import Scale, rule_of_thumb, texts_of
+from proxy.tokens.estimate import Memo, Scale, rule_of_thumb, texts_of
 
 DEFAULT_ENCODING: Final = "o200k_base"
 RULE: Final = "characters"
@@ -125,6 +125,17 @@ class Counter:
         except BaseException:  # noqa: BLE001 - a panic in Rust (pyo3 PanicException) is no Exception
             self.failures += 1
             return rule_of_thumb(text)
+
+
+class Scales:
+    """The scales of a process, all with one memo; few encodings, dialects and models are in use at a time."""
+
+    def __init__(self) -> None:
+        self._memo = Memo()
+        self.get = lru_cache(maxsize=1024)(self._made)
+
+    def _made(self, encoding: str, dialect: str, model: str) -> Scale:
+        return Scale(encoding=encoding, count=counter(encoding), dialect=dialect, model=model, memo=self._memo)
 
 
 def pieces(text: str, size: int = PIECE_CHARS) -> Iterator[str]:

@@ -121,7 +121,7 @@ def _size_of(weight: Weight) -> int:
 
 
 class Scale:
-    """Weighs texts, messages and tools for one request; cheap to make, the memo is what lasts."""
+    """Weighs texts, messages and tools of requests in one dialect to one model; the memo is what lasts."""
 
     def __init__(self, *, encoding: str, count: Count, dialect: str, model: str, memo: Memo) -> None:
         self.encoding = encoding

@@ -86,16 +86,17 @@ async def test_a_decision_that_trips_sends_the_original(name, monkeypatch):
     assert "secret" not in str(logs)
 
 
-@pytest.mark.parametrize("name", ["receive", "remember", "warm", "tokenizer_for", "prepare"])
+@pytest.mark.parametrize("name", ["receive", "remember", "warm", "is_held_out", "prepare"])
 async def test_whatever_trips_before_a_call_is_decided_it_goes_out_as_it_came(name, monkeypatch):
     monkeypatch.setattr(decide, name, broken)
     provider = a_provider()
+    history = [*SEEN, said("long"), user(LONG)]
     with capture_logs() as logs:
         async with eager(provider) as house:
-            answer = await house.chat(SEEN)
+            answer = await house.chat(history)
 
     assert answer.status_code == 200
-    assert messages_of(provider.received[0].body) == SEEN
+    assert messages_of(provider.received[0].body) == history
     assert [entry for entry in logs if entry["event"] == "failed_open"]
     assert "secret" not in str(logs)
 

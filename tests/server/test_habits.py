@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.server.habits import Habits
+from proxy.server.habits import Habit, Habits
 from tests.server.stores import Failing, a_store
 
 pytestmark = pytest.mark.anyio
@@ -58,3 +58,28 @@ async def test_a_lesson_of_a_later_version_counts_as_none():
     await store.learn("reasoning/openai/m", b"something new")
 
     assert await Habits(store).reasoning("openai", "m") == ""
+
+
+async def test_what_was_read_once_is_known_without_the_store():
+    habits = Habits(a_store())
+    assert habits.known("openai", "m") is None
+    assert await habits.of("openai", "m") == habits.known("openai", "m") == Habit(None, "")
+    await habits.learn_window("openai", "m", 8192)
+    await habits.learn_reasoning("openai", "m", "bound")
+
+    assert habits.known("openai", "m") == Habit(8192, "bound")
+
+
+async def test_a_list_that_came_later_is_known_too():
+    habits = Habits(a_store())
+    await habits.of("openai", "m")
+    await habits.learn_list("openai", {"m": 4096})
+
+    assert habits.known("openai", "m") == Habit(4096, "")
+
+
+async def test_what_a_store_could_not_tell_is_not_known():
+    habits = Habits(Failing("learned"))
+
+    assert await habits.of("openai", "m") == Habit(None, "")
+    assert habits.known("openai", "m") is None

@@ -23,6 +23,17 @@ async def taught(estimates, times=1):
         await estimates.teach(*WHO, a_sample())
 
 
+async def test_what_was_read_once_is_known_without_the_store():
+    estimates = Estimates(a_store(), enabled=True)
+    assert estimates.known(*WHO) is None
+    await estimates.get(*WHO)
+    await taught(estimates)
+
+    assert estimates.known(*WHO) is await estimates.get(*WHO)
+    assert estimates.known(*WHO).samples == 1
+    assert Estimates(a_store(), enabled=False).known(*WHO) == NOTHING_LEARNED
+
+
 async def test_what_was_taught_is_known_and_survives_a_restart():
     store = a_store()
     estimates = Estimates(store, enabled=True)

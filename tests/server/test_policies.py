@@ -83,7 +83,7 @@ def test_the_models_own_tokenizer_wins_over_the_general_one():
     general = known(estimate=Estimate(tokenizer="cl100k_base"))
     own = known(estimate=Estimate(tokenizer="cl100k_base"), models={"gpt-4o": ModelSettings(tokenizer="o200k_base")})
 
-    assert (general.encoding_wish, own.encoding_wish) == ("cl100k_base", "o200k_base")
+    assert (general.encoding, own.encoding) == ("cl100k_base", "o200k_base")
 
 
 @pytest.mark.parametrize("asks", [True, False])

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Text, ToolCall, ToolResult, Tools
 from proxy.server import tokenizers
-from proxy.server.tokenizers import PIECE_CHARS, Counter, counter, is_known_tokenizer, pieces, tokenizer_for, warm
+from proxy.server.tokenizers import (
+    PIECE_CHARS,
+    Counter,
+    Scales,
+    counter,
+    is_known_tokenizer,
+    pieces,
+    tokenizer_for,
+    warm,
+)
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb
 from tests.bench.worst_texts import WORST
 
@@ -295,6 +304,15 @@ def test_warming_gives_the_loop_turns_between_pieces():
 
     # Between any two looks of the other task at most one piece, or as much in short texts, was counted.
     assert max(later - earlier for earlier, later in pairwise(other)) <= PIECE_CHARS // 1000 + 2
+
+
+def test_each_encoding_dialect_and_model_has_one_scale():
+    scales = Scales()
+    scale = scales.get("o200k_base", "openai_chat", "m")
+    other = scales.get("o200k_base", "openai_chat", "n")
+
+    assert scale is scales.get("o200k_base", "openai_chat", "m")
+    assert (scale.encoding, scale.weigh_text("hello world"), scale.name == other.name) == ("o200k_base", 2, False)
 
 
 def test_warmed_messages_cost_nothing_any_more():
