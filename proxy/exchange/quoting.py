@@ -14,6 +14,7 @@ from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
 from proxy.conversation.recall import remembered
 from proxy.exchange.rehearsal import Script, Step
+from proxy.pruning.identifiers import unescaped
 
 _WORD = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{3,200}")
 _FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
@@ -47,16 +48,11 @@ def texts_of(message: Message) -> list[tuple[int, str]]:
             case Text() | ToolResult():
                 found.append((index, part.text))
             case ToolCall():
-                found.append((index, _unescaped(part.arguments)))
+                found.append((index, unescaped(part.arguments)))
             case _:
                 # Media and reasoning: no text that another message could quote.
                 pass
     return found
-
-
-def _unescaped(arguments: str) -> str:
-    """Call arguments with their JSON escapes of line ends and quotes undone, so that words end where they end."""
-    return arguments.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
 
 
 class Sight:

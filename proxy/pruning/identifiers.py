@@ -78,8 +78,13 @@ def words_of_json(text: str) -> tuple[str, ...]:
     Its escaped line ends and quotes would glue words together. No set: what is chosen among equals would then depend on
     the process.
     """
-    plain = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\0", "\\")
-    return tuple(dict.fromkeys(_names(plain)))
+    return tuple(dict.fromkeys(_names(unescaped(text))))
+
+
+def unescaped(text: str) -> str:
+    """A JSON text with its escaped line ends, tabs, quotes and backslashes undone, so that words end where they end."""
+    plain = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+    return plain.replace("\0", "\\")
 
 
 def _names(text: str) -> Iterator[str]:

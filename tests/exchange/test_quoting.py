@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.exchange.quoting import Sight, answered, quotable, regrets
+from proxy.conversation.model import Message, ToolCall
+from proxy.exchange.quoting import Sight, answered, quotable, regrets, texts_of
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from tests.exchange.test_rehearsal import EAGER, OFF, a_script, play
 from tests.pruning.builders import call, result, user, words
@@ -70,3 +71,11 @@ def test_each_step_comes_with_what_the_model_wrote_in_answer():
     texts = [texts for _, texts in answered(script, play(script, EAGER), Sight())]
 
     assert texts == [["{}"], ["{}"], ["{}"], [f'{{"path":"{SECRET}"}}'], []]
+
+
+def test_a_backslash_before_an_n_is_no_line_end():
+    """Windows paths in call arguments: the backslash is the escaped one, not the n."""
+    call = ToolCall(call_id="c", name="read", arguments=r'{"path": "C:\\new\\table.txt", "text": "one\ntwo"}')
+    ((_, text),) = texts_of(Message(role="assistant", parts=(call,), digest=b"d"))
+
+    assert text == '{"path": "C:\\new\\table.txt", "text": "one\ntwo"}'
