@@ -8,6 +8,7 @@ import structlog
 from proxy.errors import StoreError
 from proxy.ledger.store import Ledger
 from proxy.pruning.reasoning_rules import Lesson
+from proxy.server.bounded import put
 
 log = structlog.get_logger("proxy")
 
@@ -31,7 +32,7 @@ class Habits:
         self._reasoning: dict[tuple[str, str], Lesson] = {}
         self.silent: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
-        self.unmarked: set[tuple[str, str]] = set()
+        self.unmarked: dict[tuple[str, str], None] = {}
         """Upstreams and models that refuse the cache breakpoints we set."""
 
     def known(self, upstream: str, model: str) -> Habit | None:
@@ -58,7 +59,7 @@ class Habits:
                 stored = await self._ledger.learned(_name(*key))
             except StoreError:
                 return None
-            self._windows[key] = int(stored) if stored else None
+            put(self._windows, key, int(stored) if stored else None)
         return self._windows[key] or (await self._in_list(upstream)).get(model)
 
     async def learn_list(self, upstream: str, windows: dict[str, int]) -> None:
@@ -85,18 +86,18 @@ class Habits:
                 stored = await self._ledger.learned(_reasoning_name(*key))
             except StoreError:
                 return ""
-            self._reasoning[key] = _lesson(stored)
+            put(self._reasoning, key, _lesson(stored))
         return self._reasoning[key]
 
     async def learn_reasoning(self, upstream: str, model: str, lesson: Lesson) -> None:
         """Remember what a refusal about reasoning, and the try after it, have shown."""
-        self._reasoning[upstream, model] = lesson
+        put(self._reasoning, (upstream, model), lesson)
         log.info("reasoning_learned", upstream=upstream, model=model, lesson=lesson)
         await self._learn(_reasoning_name(upstream, model), lesson.encode())
 
     async def learn_window(self, upstream: str, model: str, window: int) -> None:
         """Remember what an overflow answer said."""
-        self._windows[upstream, model] = window
+        put(self._windows, (upstream, model), window)
         log.info("window_learned", upstream=upstream, model=model, window=window)
         await self._learn(_name(upstream, model), b"%d" % window)
 

@@ -8,6 +8,7 @@ import structlog
 from proxy.errors import StoreError
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
+from proxy.server.bounded import put
 from proxy.server.policies import encoding_wish
 from proxy.server.tokenizers import tokenizer_for
 from proxy.settings.values import Settings
@@ -46,7 +47,7 @@ class Estimates:
                 known = decode(await self._ledger.learned(name))
             except StoreError:
                 known = NOTHING_LEARNED
-            self._states[name] = known
+            put(self._states, name, known)
         return known
 
     async def teach(self, upstream: str, model: str, encoding: str, sample: Sample) -> None:
@@ -55,10 +56,11 @@ class Estimates:
             return
         name = learned_name(upstream, model, encoding)
         before = self._states.get(name, NOTHING_LEARNED)
-        state = self._states[name] = update(before, sample)
+        state = update(before, sample)
+        put(self._states, name, state)
         if state.samples == before.samples:
             return
-        self._unwritten[name] += 1
+        put(self._unwritten, name, self._unwritten[name] + 1)
         if state.samples <= _FEW or self._unwritten[name] >= _EVERY:
             await self._share(name)
 
@@ -66,7 +68,8 @@ class Estimates:
         """Write what we know, together with what other replicas have written meanwhile."""
         stored = decode(await self._ledger.learned(name))
         new = self._unwritten.pop(name, 0)
-        state = self._states[name] = merged(self._states[name], stored, new)
+        state = merged(self._states.get(name, NOTHING_LEARNED), stored, new)
+        put(self._states, name, state)
         try:
             await self._ledger.learn(name, encode(state))
         except StoreError:

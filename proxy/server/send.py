@@ -13,6 +13,7 @@ from proxy.dialects.base import Observation, Refusal
 from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
+from proxy.server.bounded import put
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
@@ -98,7 +99,7 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
 def _unmark(shared: Shared, call: Call) -> None:
     """Set this model no more cache breakpoints: one extra try is enough."""
     upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
-    shared.habits.unmarked.add((upstream, model))
+    put(shared.habits.unmarked, (upstream, model), None)
     log.info("cache_not_marked", upstream=upstream, model=model)
 
 

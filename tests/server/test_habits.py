@@ -83,3 +83,16 @@ async def test_what_a_store_could_not_tell_is_not_known():
 
     assert await habits.of("openai", "m") == Habit(None, "")
     assert habits.known("openai", "m") is None
+
+
+async def test_models_that_a_client_makes_up_push_out_others_which_are_read_again(monkeypatch):
+    monkeypatch.setattr("proxy.server.bounded.MOST_MODELS", 3)
+    habits = Habits(a_store())
+    await habits.learn_window("openai", "m", 8192)
+    await habits.learn_reasoning("openai", "m", "demanded")
+    for number in range(20):
+        await habits.window("openai", f"made-up-{number}")
+        await habits.reasoning("openai", f"made-up-{number}")
+
+    assert len(habits._windows) == len(habits._reasoning) == 3
+    assert (await habits.window("openai", "m"), await habits.reasoning("openai", "m")) == (8192, "demanded")

@@ -154,3 +154,15 @@ async def test_reports_read_the_treatment_of_reasoning_under_the_encoding_that_t
     }
     wishing = Settings(estimate=Estimate(tokenizer="cl100k_base"))
     assert await treatments(store, wishing, turns[:1]) == {("openai", "m"): "not known yet"}
+
+
+async def test_models_that_a_client_makes_up_push_out_others_which_are_read_again(monkeypatch):
+    monkeypatch.setattr("proxy.server.bounded.MOST_MODELS", 3)
+    estimates = Estimates(a_store(), enabled=True)
+    await taught(estimates, 10)
+    known = await estimates.get(*WHO)
+    for number in range(20):
+        await estimates.teach("openai", f"made-up-{number}", "o200k_base", a_sample())
+
+    assert estimates.known(*WHO) is None
+    assert await estimates.get(*WHO) == known
