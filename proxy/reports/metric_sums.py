@@ -6,12 +6,13 @@ healthy?) the least counts.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
 _LEAST: Final = frozenset({"pruning_proxy_store_healthy", "pruning_proxy_build_info"})
 """One unhealthy worker is worth knowing; the other one is 1 everywhere."""
@@ -34,13 +35,13 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[Family, ...])
 
 
-def snapshot(collectors: Iterable[Collector]) -> bytes:
+def snapshot(collectors: "Iterable[Collector]") -> bytes:
     """All that these have counted."""
     families = (family for collector in collectors for family in collector.collect())
     return _encoder.encode(tuple(_family(family) for family in families))
 
 
-def _family(metric: Metric) -> Family:
+def _family(metric: "Metric") -> Family:
     samples = ((sample.name, tuple(sample.labels.items()), float(sample.value)) for sample in metric.samples)
     return Family(metric.name, metric.documentation, metric.type, tuple(samples))
 
@@ -50,14 +51,17 @@ def lasting(taken: bytes) -> bytes:
     return _encoder.encode(tuple(family for family in _read(taken) if family.name not in _OF_THE_MOMENT))
 
 
-class Summed(Collector):
+class Summed:
     """The sums over snapshots, as metric families of the library. What is no snapshot counts for nothing."""
 
     def __init__(self, taken: Iterable[bytes]) -> None:
         self._families = [family for one in taken for family in _read(one)]
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> "Iterable[Metric]":
         """In the order in which families and samples come up first."""
+        # As in `metrics.page_of`.
+        from prometheus_client.core import Metric, Sample  # noqa: PLC0415
+
         sums: dict[str, tuple[Family, dict[tuple[str, Labels], float]]] = {}
         for family in self._families:
             _, values = sums.setdefault(family.name, (family, {}))

@@ -1,27 +1,27 @@
 """The `/metrics` page: counters of this process in Prometheus' text form (of several: metric_sums).
 
 Counting must cost a call some microseconds only, so the numbers are plain integers here and become prometheus-client's
-metric families when somebody asks (a collector in the library's own registry). Labels are bounded: at most
-MOST_MODELS pairs of upstream and model, then `other`; every other label has a closed set of values, ours.
+metric families when somebody asks (metric_families). Labels are bounded: at most MOST_MODELS pairs of upstream and model,
+then `other`; every other label has a closed set of values, ours.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from proxy.ledger.records import Turn
 from proxy.reports.spread import BOUNDS
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MOST_MODELS: Final = 100
 OTHER: Final = ("other", "other")
 OVERHEAD_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 UPSTREAM_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-_PREFIX: Final = "pruning_proxy_"
 
 Labels = tuple[str, ...]
 
@@ -51,7 +51,7 @@ class Histogram:
         return found
 
 
-class _Model:
+class ModelCounts:
     """What is counted for one upstream and model."""
 
     __slots__ = (
@@ -78,23 +78,18 @@ class _Model:
         self.head = Histogram(UPSTREAM_S)
 
 
-_TOKENS: Final = ("input", "cache_read", "cache_write", "output", "reasoning")
-
-
 class Metrics:
     """The numbers of this process, and the page that shows them."""
 
     def __init__(self, *, version: str, asked: Mapping[str, Callable[[], float]] | None = None) -> None:
         """`asked`: where to ask for the values of ASKED when the page is made."""
-        self._models: dict[tuple[str, str], _Model] = {}
-        self._decisions: Counter[str] = Counter()
-        self._skipped: Counter[str] = Counter()
-        self._failed: Counter[str] = Counter()
-        self._counted: Counter[str] = Counter()
-        self._version = version
-        self._asked = dict(asked or {})
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        self.models: dict[tuple[str, str], ModelCounts] = {}
+        self.decisions: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.exact_counts: Counter[str] = Counter()
+        self.version = version
+        self.asked = dict(asked or {})
 
     def take(self, turn: Turn) -> None:
         """Count one settled call, or one of our own summary calls."""
@@ -124,53 +119,36 @@ class Metrics:
         if turn.upstream_ms:
             model.head.take(turn.upstream_ms / 1000)
         if turn.new_edits:
-            self._decisions.update(turn.new_edits)
+            self.decisions.update(turn.new_edits)
         if turn.skipped:
-            self._skipped[turn.skipped] += 1
+            self.skipped[turn.skipped] += 1
 
     def failed(self, stage: str) -> None:
         """Count one failure of ours; `stage` names where."""
-        self._failed[stage] += 1
+        self.failures[stage] += 1
 
     def counted(self, outcome: str) -> None:
         """Count one question to a provider's count endpoint."""
-        self._counted[outcome] += 1
+        self.exact_counts[outcome] += 1
 
     def page(self) -> bytes:
         """The exposition text."""
-        return generate_latest(self._registry)
+        return page_of(self)
 
-    def collect(self) -> Iterator[Metric]:
-        """All families; called by the registry."""
-        models = sorted(self._models.items())
-        yield from _call_families(models)
-        yield from _money_families(models)
-        yield from _histogram_families(models)
-        yield _counter("decisions", "Edits decided, by kind.", ("kind",), _one(self._decisions))
-        yield _counter("skipped", "Calls at which nothing was pruned, by reason.", ("reason",), _one(self._skipped))
-        yield _counter(
-            "failed_open",
-            "Failures of the proxy's own that calls went on without, by stage.",
-            ("stage",),
-            _one(self._failed),
-        )
-        yield _counter("exact_counts", "Counts asked of providers, by outcome.", ("outcome",), _one(self._counted))
-        for name, value in self._asked.items():
-            family = CounterMetricFamily if name in _RISING else GaugeMetricFamily
-            asked = family(_PREFIX + name, ASKED[name])
-            asked.add_metric((), value())
-            yield asked
-        build = GaugeMetricFamily(_PREFIX + "build_info", "Always 1; the version is its label.", labels=("version",))
-        build.add_metric((self._version,), 1)
-        yield build
+    def collect(self) -> "Iterable[Metric]":
+        """All families, as the library's registry asks for them."""
+        # As in `page_of`.
+        from proxy.reports.metric_families import families  # noqa: PLC0415
 
-    def _model(self, upstream: str, name: str) -> _Model:
+        return families(self)
+
+    def _model(self, upstream: str, name: str) -> ModelCounts:
         key = (upstream, name)
-        model = self._models.get(key)
+        model = self.models.get(key)
         if model is None:
-            if len(self._models) >= MOST_MODELS:
+            if len(self.models) >= MOST_MODELS:
                 key = OTHER
-            model = self._models.setdefault(key, _Model())
+            model = self.models.setdefault(key, ModelCounts())
         return model
 
 
@@ -181,95 +159,13 @@ ASKED: Final = {
     "event_watchers": "Open subscriptions of the event stream.",
 }
 """Values that are asked for when the page is made, with their help texts."""
-_RISING: Final = frozenset({"store_failures"})
-"""Those of them that only rise."""
-
-_Models = Sequence[tuple[tuple[str, str], _Model]]
-_PAIR: Final = ("upstream", "model")
 
 
-def _call_families(models: _Models) -> Iterator[Metric]:
-    yield _counter(
-        "calls",
-        "Modelled calls by purpose and outcome; purpose summary is the proxy's own.",
-        (*_PAIR, "purpose", "outcome"),
-        (((*pair, *kind), count) for pair, model in models for kind, count in sorted(model.calls.items())),
-    )
-    yield _counter(
-        "tokens",
-        "Tokens as providers reported them. cache_read and cache_write are parts of input, reasoning of output.",
-        (*_PAIR, "type"),
-        (((*pair, kind), model.tokens[at]) for pair, model in models for at, kind in enumerate(_TOKENS)),
-    )
-    yield _counter(
-        "removed_tokens",
-        "Estimated tokens that stood in clients' histories and were not sent, net of placeholders.",
-        _PAIR,
-        ((pair, model.removed) for pair, model in models),
-    )
-    yield _counter(
-        "would_remove_tokens",
-        "Estimated tokens that would not have been sent, of calls that were only observed.",
-        _PAIR,
-        ((pair, model.would_remove) for pair, model in models),
-    )
+def page_of(collector: "Collector") -> bytes:
+    """The exposition text of what this collects."""
+    # Imported when a page is asked for: prometheus-client brings an HTTP server of its own, 15 ms of every start.
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
 
-
-def _money_families(models: _Models) -> Iterator[Metric]:
-    yield _counter(
-        "cost_dollars",
-        "US dollars for clients' calls, by the price table.",
-        _PAIR,
-        ((pair, model.cost) for pair, model in models),
-    )
-    yield _counter(
-        "cost_unpruned_dollars",
-        "US dollars that the same calls would have cost without the proxy.",
-        _PAIR,
-        ((pair, model.cost_unpruned) for pair, model in models),
-    )
-    yield _counter(
-        "summary_cost_dollars",
-        "US dollars for the proxy's own summary calls.",
-        _PAIR,
-        ((pair, model.summaries) for pair, model in models),
-    )
-    saved = GaugeMetricFamily(
-        _PREFIX + "saved_dollars",
-        "US dollars saved since the start, net of cache breaks and summaries; falls when a break costs.",
-        labels=_PAIR,
-    )
-    for pair, model in models:
-        saved.add_metric(pair, model.cost_unpruned - model.cost - model.summaries)
-    yield saved
-
-
-def _histogram_families(models: _Models) -> Iterator[Metric]:
-    errors = HistogramMetricFamily(
-        _PREFIX + "estimate_error_percent",
-        "Estimated minus reported input tokens, in percent of the reported; below 0 the estimate was too low.",
-        labels=(*_PAIR, "basis"),
-    )
-    overhead = HistogramMetricFamily(
-        _PREFIX + "overhead_seconds", "Time of the proxy's own before a request went out.", labels=_PAIR
-    )
-    head = HistogramMetricFamily(
-        _PREFIX + "upstream_seconds", "From sending a request to the head of the upstream's answer.", labels=_PAIR
-    )
-    for pair, model in models:
-        for basis, histogram in sorted(model.errors.items()):
-            errors.add_metric((*pair, basis), histogram.cumulative(), histogram.total)
-        overhead.add_metric(pair, model.overhead.cumulative(), model.overhead.total)
-        head.add_metric(pair, model.head.cumulative(), model.head.total)
-    yield from (errors, overhead, head)
-
-
-def _counter(name: str, text: str, labels: Labels, values: Iterable[tuple[Labels, float]]) -> Metric:
-    family = CounterMetricFamily(_PREFIX + name, text, labels=labels)
-    for names, value in values:
-        family.add_metric(names, value)
-    return family
-
-
-def _one(counts: Counter[str]) -> Iterator[tuple[Labels, float]]:
-    return (((name,), count) for name, count in sorted(counts.items()))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)

@@ -9,10 +9,9 @@ import contextlib
 import time
 
 import structlog
-from prometheus_client import CollectorRegistry, generate_latest
 
 from proxy.reports.metric_sums import Summed, lasting, snapshot
-from proxy.reports.metrics import Metrics
+from proxy.reports.metrics import Metrics, page_of
 from proxy.server.slots import Slots
 
 EVERY_S = 1.0
@@ -46,9 +45,7 @@ class Numbers:
             return self._metrics.page()
         own = snapshot((self._metrics,))
         others = (self._slots.read(index) for index in range(len(self._slots)) if index != self._index)
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(Summed((own, self._inherited, *others)))
-        return generate_latest(registry)
+        return page_of(Summed((own, self._inherited, *others)))
 
     async def aclose(self) -> None:
         """Stop telling the others."""
