@@ -10,8 +10,9 @@ from proxy.dialects.base import Refusal
 from proxy.wire.body import loads
 
 
-def _any_of(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+def _any_of(*patterns: str) -> str:
+    """Regardless of case, over line ends. `re` compiles it at the first error and keeps it: a fiftieth of every start."""
+    return f"(?is:{'|'.join(patterns)})"
 
 
 _RATE = re.compile(r"rate.?limit|too many requests|throttl|tokens per (minute|day)|\bTPM\b", re.IGNORECASE)
@@ -128,22 +129,22 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
     if not body.strip() and status in (400, 413):
         return Refusal(kind="overflow")
     text = _text_of(body[:_MOST_TEXT])
-    wrong = next((name for name, pattern in _REASONING.items() if pattern.search(text)), "")
+    wrong = next((name for name, pattern in _REASONING.items() if re.search(pattern, text)), "")
     if wrong:
         return Refusal(kind="reasoning", reasoning=wrong)
     if status in (400, 422) and _USAGE_OPTION.search(text):
         return Refusal(kind="usage_option")
     if status in (400, 422) and "cache_control" in text:
         return Refusal(kind="cache_option")
-    if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not _OVERFLOW.search(text):
+    if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not re.search(_OVERFLOW, text):
         return None
     return Refusal(
         kind="overflow", window=_number(_WINDOW, text), counted=_number(_COUNTED, text), over=_number(_OVER, text)
     )
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
+def _number(pattern: str | re.Pattern[str], text: str) -> int | None:
+    found = re.search(pattern, text)
     return int(next(group for group in found.groups() if group)) if found else None
 
 
