@@ -7,7 +7,6 @@ name, what was written, where, and what to write instead.
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +134,8 @@ def _kind(given: Given) -> Any:
             f'unknown setting "{name}" ({given.origin}); a name with dots wants quotes: [{section}."{first}.{second}"]'
         )
     known = {dotted(where) for where in _known_settings(*_own_name(given.where))}
+    from difflib import get_close_matches  # noqa: PLC0415  needed by this message only
+
     near = _same_key(given.where, known) or get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "; `pruning-proxy check` lists all settings"
     raise SettingsError(f'unknown setting "{name}" ({given.origin}){hint}')

@@ -1,5 +1,6 @@
 """The description of this API, made from the very types that it answers with."""
 
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -71,6 +72,7 @@ _QUERY: Final = {
 }
 
 
+@cache
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     types = [kind for page in PAGES for kind in (page.gives, page.takes) if kind is not None]
@@ -119,9 +121,8 @@ def _operation(page: Page, schema_of: dict[str, dict[str, Any]]) -> dict[str, An
 
 def routes() -> list[BaseRoute]:
     """The page."""
-    described = document()
 
     async def shown(_request: Request) -> Response:
-        return answer(described)
+        return answer(document())
 
     return [Route("/_proxy/openapi.json", shown)]
