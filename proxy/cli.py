@@ -113,7 +113,11 @@ def _serve(options: argparse.Namespace) -> int:
     # Until the server has its own handler: a signal without one does not even end the first process of a container.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     # Imported here, so that the other commands start without the server's libraries.
-    from proxy.server.assembly import serve  # noqa: PLC0415
+    from proxy.server.imports import load_without, uncollected  # noqa: PLC0415
+
+    with uncollected():
+        load_without()
+        from proxy.server.assembly import serve  # noqa: PLC0415
 
     try:
         return serve(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
@@ -127,18 +131,17 @@ def _serve(options: argparse.Namespace) -> int:
 
 def print_addresses(settings: Settings, root: str) -> None:
     """Say that the proxy listens at `root`, and which base URLs clients take. The log has standard error for itself."""
-    from rich.console import Console  # noqa: PLC0415  needed by this command only
-
-    lines = [f"pruning-proxy {__version__} listens on [bold]{root}[/bold] (mode {settings.mode})", "Base URLs to set:"]
+    bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+    lines = [f"pruning-proxy {__version__} listens on {bold}{root}{plain} (mode {settings.mode})", "Base URLs to set:"]
     for clients, url, upstream in (
         ("OpenAI clients", f"{root}/v1", "openai"),
         ("Anthropic clients", root, "anthropic"),
         ("Gemini clients", root, "gemini"),
     ):
-        lines.append(f"  {clients:<18} [bold]{url:<32}[/bold] → {settings.upstreams[upstream].base_url}")
+        lines.append(f"  {clients:<18} {bold}{url:<32}{plain} → {settings.upstreams[upstream].base_url}")
     names = ", ".join(name for name, upstream in settings.upstreams.items() if upstream.base_url)
-    lines.append(f"  {'by name':<18} [bold]{root + '/up/NAME':<32}[/bold] → {names}")
-    Console(highlight=False).print("\n".join(lines), soft_wrap=True)
+    lines.append(f"  {'by name':<18} {bold}{root + '/up/NAME':<32}{plain} → {names}")
+    print("\n".join(lines), flush=True)
 
 
 def root_url(host: str, port: int) -> str:

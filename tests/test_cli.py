@@ -12,8 +12,9 @@ import urllib.request
 import pytest
 
 from proxy import __version__
-from proxy.cli import COMMANDS, example_file, main, root_url
+from proxy.cli import COMMANDS, example_file, main, print_addresses, root_url
 from proxy.settings.load import load
+from proxy.settings.values import Settings
 
 
 def run(capsys, *arguments):
@@ -212,6 +213,24 @@ class TestServe:
         assert done.returncode == 2
         assert done.stderr == (
             f"pruning-proxy: server.host, server.port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        )
+
+    def test_on_a_terminal_addresses_stand_out(self, monkeypatch, capsys):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        print_addresses(Settings(), "http://h:5")
+
+        assert "listens on \x1b[1mhttp://h:5\x1b[0m (mode prune)" in capsys.readouterr().out
+
+    def test_brings_no_library_that_it_does_not_use(self):
+        program = (
+            "import sys; from proxy import cli; cli.print_addresses = lambda *_: sys.exit(print(*sys.modules)); "
+            "cli.main(['serve', '--port', '0', '--store', 'memory://'])"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+        assert "proxy.server.assembly" in done.stdout.split()
+        assert not {"httpx", "aiohttp", "redis", "rich", "watchfiles", "prometheus_client", "difflib"} & set(
+            done.stdout.split()
         )
 
     @pytest.mark.parametrize(
