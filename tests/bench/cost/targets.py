@@ -141,9 +141,11 @@ def proxy(
     command += ["--store", store, "--config", str(settings), "--workers", str(workers)]
     for upstream_name in ("openai", "anthropic", "gemini"):
         command += ["--upstream", f"{upstream_name}={address}"]
+    # Installed packages are compiled: a start that compiles everything anew tells nothing.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()
     with log.open("wb") as written:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=written)
+        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=written)
     try:
         line = process.stdout.readline().decode()
         said = re.search(r":(\d+)", line)
