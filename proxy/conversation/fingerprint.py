@@ -80,18 +80,31 @@ def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:
     return keys
 
 
-def boundaries(messages: Sequence[Message], most: int = 48) -> list[int]:
+def earlier_ends(messages: Sequence[Message], known: Sequence[int] = ()) -> list[int]:
+    """For each message where the newest request before it ended: in front of a run of assistant messages; -1 for none.
+
+    `known`: the same of the first messages, which are left out.
+    """
+    found = []
+    end = known[-1] if known else -1
+    for index in range(len(known), len(messages)):
+        if index and messages[index].role == "assistant" and messages[index - 1].role != "assistant":
+            end = index - 1
+        found.append(end)
+    return found
+
+
+def boundaries(ends: Sequence[int], most: int = 48) -> list[int]:
     """Where an earlier request may have ended, deepest first: indices i such that messages 0…i were once sent.
 
-    The whole request comes first (a retry), then the last message before each run of assistant messages. Of very long
-    histories only the newest `most` are asked for: a turn's own predecessor is nearly always the first of them.
+    The whole request comes first (a retry), then what `earlier_ends` says. Of very long histories only the newest `most`
+    are asked for: a turn's own predecessor is nearly always the first of them.
     """
-    found = [len(messages) - 1] if messages else []
-    for index in range(len(messages) - 1, 0, -1):
-        if messages[index].role == "assistant" and messages[index - 1].role != "assistant":
-            found.append(index - 1)
-            if len(found) >= most:
-                break
+    found = [len(ends) - 1] if ends else []
+    end = ends[-1] if ends else -1
+    while end >= 0 and len(found) < most:
+        found.append(end)
+        end = ends[end]
     return found
 
 

@@ -1,6 +1,6 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from proxy.conversation.lines import Notes
@@ -20,8 +20,21 @@ class History:
     fields: dict[str, Span]
     """Span of the value of each top-level key, in document order."""
     spans: list[Span]
+    ends: list[int]
+    """Where each element ends."""
     messages: list[Message]
     notes: Notes
+
+    def asked(self) -> Message | None:
+        """The last message of a user, if there is one."""
+        last = self.notes.extended("asked", self._asked)
+        return last[-1] if last else None
+
+    def _asked(self, known: Sequence[Message | None]) -> Iterator[Message | None]:
+        last = known[-1] if known else None
+        for message in self.messages[len(known) :]:
+            last = message if message.role == "user" else last
+            yield last
 
 
 def read_history(
@@ -36,7 +49,7 @@ def read_history(
     if found is not None and isinstance(found[0], History):
         earlier, shared = found[0], found[1]
         fields, new = _continued(field, body, earlier, shared)
-        spans = earlier.spans[:shared] + new
+        spans, ends = earlier.spans[:shared], earlier.ends[:shared]
         messages = earlier.messages[:shared]
         if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
             instead_of = earlier
@@ -45,12 +58,14 @@ def read_history(
         fields = object_spans(body)
         if field not in fields or body[fields[field][0]] != ord("["):
             return None
-        new = spans = array_spans(body, *fields[field])
-        messages = []
+        new = array_spans(body, *fields[field])
+        spans, ends, messages = [], [], []
         notes = Notes()
+    spans += new
+    ends += [end for _, end in new]
     messages += [recall.get(kind, body[start:end], parse) for start, end in new]
-    history = History(fields, spans, messages, notes)
-    recall.lines.keep(kind, body, [end for _, end in spans], history, instead_of=instead_of)
+    history = History(fields, spans, ends, messages, notes)
+    recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history
 
 

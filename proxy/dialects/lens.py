@@ -44,7 +44,7 @@ def apply_plan(
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
     if not plan.edits and not extra:
         return Applied(body=view.body, standing=(), first_changed=len(keys))
-    index = {key: number for number, key in enumerate(keys)} if plan.edits and view.editable else {}
+    index = index_of(keys) if plan.edits and view.editable else {}
     standing = tuple(edit for edit in plan.edits if stands(edit, index))
     changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
     hidden: set[int] = set()
@@ -68,6 +68,11 @@ def apply_plan(
             first = min(first, index[edit.after] + 1)
     body = splice(view.body, changes) if changes else view.body
     return Applied(body=body, standing=standing, first_changed=first)
+
+
+def index_of(keys: Sequence[bytes]) -> dict[bytes, int]:
+    """Prefix key → index of its message."""
+    return dict(zip(keys, range(len(keys)), strict=True))
 
 
 def stands(edit: Edit, index: dict[bytes, int]) -> bool:

@@ -4,6 +4,8 @@ The marks are those that unmodified clients were seen to send; each is bound to 
 text), so that a conversation which merely talks about them is not taken for one.
 """
 
+from collections.abc import Iterable
+
 from proxy.conversation.model import Message, Text, Tools
 
 # In the last user message.
@@ -35,9 +37,11 @@ def is_summary(text: str) -> bool:
     return text.lstrip().startswith(_SUMMARIES)
 
 
-def is_utility(messages: tuple[Message, ...], tools: Tools) -> bool:
-    """Whether this request is a client's side call. `messages` includes system messages that lead the history."""
-    asked = next((message for message in reversed(messages) if message.role == "user"), None)
+def is_utility(asked: Message | None, messages: Iterable[Message], tools: Tools) -> bool:
+    """Whether this request is a client's side call.
+
+    `asked`: the last user message. `messages` includes system messages that lead the history.
+    """
     if asked is not None and any(text.lstrip().startswith(_ASKS) for text in _texts(asked)):
         return True
     if tools.names:

@@ -103,7 +103,7 @@ def _span(situation: Situation, policy: CompactPolicy) -> tuple[int, int] | None
     messages, tokens = situation.messages, situation.message_tokens
     window = situation.window or _USUAL_WINDOW
     tail = min(policy.early_tail_tokens, _TAIL_SHARE * window)
-    first = first_open(messages, situation.keys, situation.plan)
+    first = first_open(situation)
     least = min(_LEAST_TOKENS, _LEAST_SHARE * window)
     if sum(tokens[first:]) < tail + least:
         return None

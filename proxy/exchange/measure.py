@@ -30,7 +30,7 @@ _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
 def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     """Tokens of each message as it goes out under the plan; a summary's stand at the first message it covers."""
-    tokens = [weight.total for weight in weighed.weights]
+    tokens = list(weighed.totals)
     if not plan.edits:
         return tokens
     index = weighed.index

@@ -28,6 +28,7 @@ from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
+from proxy.pruning.standing import behind_marked
 from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
@@ -108,7 +109,8 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
-    conversation = draft.received.conversation
+    conversation, notes = draft.received.conversation, draft.received.view.notes
+    marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
     return Situation(
         messages=conversation.messages,
         keys=draft.received.keys,
@@ -128,7 +130,8 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
         results=results_in(draft.received, draft.weighed, draft.scale),
-        passages=draft.received.view.notes.carried("passages", Passages),
+        behind_marked=marked[-1] if marked else 0,
+        passages=notes.carried("passages", Passages),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
-from proxy.conversation.fingerprint import boundaries, history_key, prefix_keys, seed_key
+from proxy.conversation.fingerprint import boundaries, earlier_ends, history_key, prefix_keys, seed_key
 from proxy.conversation.model import Conversation
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, View
@@ -34,7 +34,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     def lookup(self) -> list[bytes]:
         """The keys to ask the ledger for, in one read."""
-        return [self.keys[index] if index >= 0 else self.origin for index in self.candidates]
+        keys, origin = self.keys, self.origin
+        return [keys[index] if index >= 0 else origin for index in self.candidates]
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ def receive(
         return None
     conversation = view.conversation
     origin = seed = seed_key(dialect.name, caller)
-    candidates = boundaries(conversation.messages)
+    candidates = boundaries(view.notes.extended("ends", lambda known: earlier_ends(conversation.messages, known)))
     if conversation.server_history:
         origin = history_key(seed, conversation.server_history)
         candidates.append(-1)
@@ -126,8 +127,12 @@ def memory_of(
             plans.get(measured_anchor.plan_id, EMPTY_PLAN) if measured_anchor and measured_anchor.sent else EMPTY_PLAN
         ),
         answered=tuple(
-            (at, anchor)
-            for at, anchor in zip(received.candidates, anchors, strict=False)
-            if at >= 0 and anchor is not None and any(reply.reasoning for reply in anchor.replies)
+            {
+                at: anchor
+                for at, anchor in zip(received.candidates, anchors, strict=False)
+                if anchor is not None and at >= 0
+                for reply in anchor.replies
+                if reply.reasoning
+            }.items()
         ),
     )

@@ -19,6 +19,7 @@ from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices, Situation
+from proxy.pruning.standing import behind_marked
 from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 
@@ -197,7 +198,7 @@ class _Line:
         self.place = {key: index for index, key in enumerate(script.keys)}
         self.plan = EMPTY_PLAN
         self.pressed = False
-        self._passages = Passages()
+        self._passages, self._behind_marked = Passages(), behind_marked(script.messages)
         self._prices, self._window, self._reserve, self._count = prices, window, reserve, count
 
     def situation(self, end: int, turn: int) -> Situation:
@@ -218,6 +219,7 @@ class _Line:
             expected_turns=expected_turns((), turn),
             model=self.script.model,
             tools=self.script.tools,
+            behind_marked=self._behind_marked[end - 1] if end else 0,
             passages=self._passages,
         )
 

@@ -7,6 +7,7 @@ import msgspec
 
 from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
+from proxy.dialects.lens import index_of
 from proxy.exchange.receive import Received
 from proxy.pruning.results import Standing, results_of
 from proxy.tokens.estimate import Scale, Weight
@@ -27,6 +28,8 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 
     weights: tuple[Weight, ...]
     """Of each message of the history, as the client sent it."""
+    totals: tuple[int, ...]
+    """The same in one number each."""
     total: int
     """Of all messages together."""
     reasoning: int
@@ -48,21 +51,28 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 
 def weigh(received: Received, scale: Scale) -> Weighed:
     """Weigh what the request carries; every message only once a process."""
-    conversation = received.conversation
+    conversation, extended = received.conversation, received.view.notes.extended
     weights = weights_of(received.view, scale)
     envelope = scale.overheads.result
+    totals: tuple[int, ...] = extended(
+        ("totals", scale.name), lambda known: [weight.total for weight in weights[len(known) :]]
+    )
+    reasoning: tuple[int, ...] = extended(
+        ("reasoning", scale.name), lambda known: [weight.reasoning for weight in weights[len(known) :]]
+    )
     return Weighed(
         weights=weights,
-        total=sum([weight.total for weight in weights]),
-        reasoning=sum([weight.reasoning for weight in weights]),
+        totals=totals,
+        total=sum(totals),
+        reasoning=sum(reasoning),
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
-        index={key: number for number, key in enumerate(received.keys)},
-        bare=received.view.notes.extended(
+        index=index_of(received.keys),
+        bare=extended(
             ("bare", scale.name),
             lambda known: [tuple([max(0, part - envelope) for part in new.parts]) for new in weights[len(known) :]],
         ),
-        sizes=received.view.notes.extended(
+        sizes=extended(
             ("sizes", scale.name), lambda known: [_sizes(own, weights) for own in pairs_of(received.view)[len(known) :]]
         ),
     )

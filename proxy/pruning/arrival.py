@@ -48,7 +48,7 @@ def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:
     """Finds the results that stand whole in the body and may hold what a text says."""
     messages, keys, end = situation.messages, situation.keys, situation.seen
     edited = frozenset([(edit.at, edit.part) for edit in edits_of(situation.plan.edits, Replace)])
-    within = range(first_open(messages, keys, situation.plan), end)
+    within = range(first_open(situation), end)
     situation.passages.catch_up(messages, keys, end)
     return lambda text: situation.passages.alike(text, messages, keys, within, edited)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from proxy.conversation.edit import Plan, Replace, Summarise, edits_of
+from proxy.conversation.edit import Replace, Summarise, edits_of
 from proxy.conversation.model import Message, ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.pruning.policy import PrunePolicy
@@ -15,13 +15,26 @@ from proxy.pruning.results import Made, Standing, results_of
 from proxy.pruning.situation import Situation
 
 
-def first_open(messages: Sequence[Message], keys: Sequence[bytes], plan: Plan) -> int:
+def first_open(situation: Situation) -> int:
     """Index behind the last summary, ours or the client's; what lies before it is settled."""
-    ends = {edit.last for edit in edits_of(plan.edits, Summarise)}
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].summary_marked or (ends and keys[index] in ends):
-            return index + 1
-    return 0
+    ends = {edit.last for edit in edits_of(situation.plan.edits, Summarise)}
+    if not ends:
+        return situation.behind_marked
+    ours = (index + 1 for index in range(len(situation.keys) - 1, -1, -1) if situation.keys[index] in ends)
+    return max(situation.behind_marked, next(ours, 0))
+
+
+def behind_marked(messages: Sequence[Message], known: Sequence[int] = ()) -> list[int]:
+    """For each message the index behind the last one up to it that a client put in the place of an older history.
+
+    `known`: the same of the first messages, which are left out.
+    """
+    found = []
+    behind = known[-1] if known else 0
+    for index in range(len(known), len(messages)):
+        behind = index + 1 if messages[index].summary_marked else behind
+        found.append(behind)
+    return found
 
 
 def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
@@ -42,7 +55,7 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
             edit = edits.get((standing.key, standing.part))
             if edit is not None:
                 found[position] = standing.edited(edit)
-    start = first_open(situation.messages, situation.keys, situation.plan)
+    start = first_open(situation)
     return [standing for standing in found if standing.message >= start] if start else found
 
 

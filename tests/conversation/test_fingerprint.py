@@ -7,6 +7,7 @@ from proxy.conversation.fingerprint import (
     ReplyPrint,
     boundaries,
     digest,
+    earlier_ends,
     prefix_keys,
     reply_print,
     seed_key,
@@ -125,16 +126,22 @@ def test_callers_and_dialects_never_meet():
 def test_an_earlier_request_ended_before_an_answer(roles, expected):
     names = {"u": "user", "a": "assistant", "t": "tool"}
 
-    assert boundaries([said(names[role]) for role in roles]) == expected
+    messages = [said(names[role]) for role in roles]
+    ends = earlier_ends(messages)
+
+    assert boundaries(ends) == expected
+    for known in range(len(messages)):
+        assert earlier_ends(messages, ends[:known]) == ends[known:]
 
 
 def test_of_long_histories_only_the_newest_boundaries_are_asked_for():
     history = [said(role) for _ in range(500) for role in ("user", "assistant")]
-    found = boundaries(history)
+    ends = earlier_ends(history)
+    found = boundaries(ends)
 
     assert len(found) == 48
     assert found[:3] == [999, 998, 996]
-    assert boundaries(history, most=3) == [999, 998, 996]
+    assert boundaries(ends, most=3) == [999, 998, 996]
 
 
 @given(pieces=st.lists(st.text(), max_size=8), names=st.lists(st.text(), max_size=3))

@@ -1,11 +1,17 @@
 import pytest
 
 from proxy.conversation.model import NO_TOOLS, Message, Text, ToolResult, Tools
-from proxy.dialects.utility import is_summary, is_utility
+from proxy.dialects import utility
+from proxy.dialects.utility import is_summary
 
 TOOLS = Tools(digest=b"", text="[]", names=("read",))
 COMPACTION = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
 TITLE = "You are a title generator. You output ONLY a thread title."
+
+
+def is_utility(messages, tools):
+    asked = [message for message in messages if message.role == "user"]
+    return utility.is_utility(asked[-1] if asked else None, messages, tools)
 
 
 def said(role, *texts, parts=()):

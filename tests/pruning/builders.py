@@ -6,6 +6,7 @@ from proxy.conversation.edit import EMPTY_PLAN, Replace
 from proxy.conversation.fingerprint import digest, prefix_keys, seed_key
 from proxy.conversation.model import Message, Part, Text, ToolCall, ToolResult, after_last_assistant
 from proxy.pruning.situation import Situation
+from proxy.pruning.standing import behind_marked
 
 
 def count(text: str) -> int:
@@ -76,6 +77,7 @@ def a_situation(messages, plan=EMPTY_PLAN, **more) -> Situation:
         "total": sum(tokens),
         "plan": plan,
         "tools": ("read",),
+        "behind_marked": max(behind_marked(messages), default=0),
     }
     return Situation(**{**known, **more})
 

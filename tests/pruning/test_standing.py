@@ -3,11 +3,11 @@
 import pytest
 
 from proxy.conversation.edit import Plan, Replace, Summarise
-from proxy.conversation.model import ToolCall, ToolResult
+from proxy.conversation.model import Text, ToolCall, ToolResult
 from proxy.conversation.pairing import paired
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.results import results_of
-from proxy.pruning.standing import Protection, is_protected, old_enough, replaceable, standing_results
+from proxy.pruning.standing import Protection, behind_marked, is_protected, old_enough, replaceable, standing_results
 from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
 
 FREE = PrunePolicy(protect_tokens=0, minimum_tokens=0)
@@ -170,3 +170,10 @@ def test_a_turn_with_a_missing_result_is_broken():
 )
 def test_protected_tools_are_compared_without_case_and_marks(tool, is_on_it):
     assert is_protected(tool, PrunePolicy().protected_tools) is is_on_it
+
+
+def test_what_lies_behind_a_clients_summary_is_told_message_by_message():
+    history = [a_message("user", Text(text="x"), summary_marked=marked) for marked in (False, True, False, True, False)]
+
+    assert behind_marked(history) == [0, 2, 2, 4, 4]
+    assert behind_marked(history, [0, 2, 2]) == [4, 4]

@@ -6,6 +6,7 @@ block is exactly one part, so a part's index is its block's index, whatever the 
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from proxy.conversation.fingerprint import digest
@@ -70,7 +71,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         max_output=whole(small.get("max_tokens")),
         session_label=label_of(headers, small),
         server_edits=server_edits,
-        utility=is_utility(system + messages, tools),
+        utility=is_utility(history.asked(), chain(system, messages), tools),
     )
     return View(body=body, conversation=conversation, spans=tuple(history.spans), fields=fields, notes=history.notes)
 

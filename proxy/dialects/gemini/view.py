@@ -11,6 +11,7 @@ a piece of system text that cannot be read: the first answer's usage tells its s
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
@@ -58,7 +59,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         stream=path.endswith(":streamGenerateContent"),
         max_output=whole(either(limits, "maxOutputTokens")),
         session_label=label_of(headers, small),
-        utility=is_utility((*system, *messages), tools),
+        utility=is_utility(history.asked(), chain(system, messages), tools),
     )
     return View(
         body=body,
@@ -79,7 +80,7 @@ def _inside(body: bytes, outer: Span, recall: Recall) -> History | None:
         return None
     spans = array_spans(body, start, end) if body[start] == ord("[") else [(start, end)]
     messages = [recall.get(NAME, body[start:end], parse_content) for start, end in spans]
-    return History(fields, spans, messages, Notes())
+    return History(fields, spans, [end for _, end in spans], messages, Notes())
 
 
 def _model(path: str, small: Mapping[str, Any]) -> str:

@@ -71,7 +71,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         stream=streams,
         max_output=whole(small.get("max_completion_tokens")) or whole(small.get("max_tokens")),
         session_label=label_of(headers, small),
-        utility=is_utility(tuple(messages), tools),
+        utility=is_utility(history.asked(), messages, tools),
     )
     return View(
         body=body,

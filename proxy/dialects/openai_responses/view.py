@@ -5,6 +5,7 @@ once per process. A plain string is one user message that cannot be edited, sinc
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from proxy.conversation.lines import Notes
@@ -48,7 +49,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         server_history=_server_history(small),
         server_moves="conversation" in small and not small.get("previous_response_id"),
         server_edits=small.get("truncation") == "auto" or bool(small.get("context_management")),
-        utility=_is_trigger(messages) or is_utility((*system, *messages), tools),
+        utility=_is_trigger(messages) or is_utility(history.asked(), chain(system, messages), tools),
     )
     return View(
         body=body,
@@ -66,7 +67,7 @@ def _said(body: bytes, recall: Recall) -> History | None:
     span = fields["input"]
     if body[span[0]] != ord('"'):
         return None
-    return History(fields, [span], _text("user", body, span, recall), Notes())
+    return History(fields, [span], [span[1]], _text("user", body, span, recall), Notes())
 
 
 def _text(role: str, body: bytes, span: Span, recall: Recall) -> list[Message]:
