@@ -102,7 +102,9 @@ def boundaries(ends: Sequence[int], most: int = 48) -> list[int]:
     """
     found = [len(ends) - 1] if ends else []
     end = ends[-1] if ends else -1
-    while end >= 0 and len(found) < most:
+    for _ in range(most - len(found)):
+        if end < 0:
+            break
         found.append(end)
         end = ends[end]
     return found
