@@ -1,3 +1,6 @@
+import re
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +75,19 @@ def test_they_fit_into_the_room_and_stand_in_the_text(text, room):
 
 def test_the_frequency_of_words_is_counted_without_their_punctuation():
     assert words("aa_b, cc_d: aa_b.") == {"aa_b": 2, "cc_d": 1}
+
+
+def test_names_end_at_what_is_not_of_theirs_and_the_longest_are_cut():
+    text = f"näme_a aa_b\ud800cc_d 12\u206634567 {'x1' * 61}"
+
+    assert words(text) == {"me_a": 1, "aa_b": 1, "cc_d": 1, "34567": 1, "x1" * 60: 1}
+
+
+PATTERN = re.compile(r"[A-Za-z0-9_$@~./\\:+-]{4,120}")
+
+
+@given(st.text("ab_A1./:-é \n", max_size=300))
+def test_they_are_the_words_of_a_pattern(text):
+    found = Counter(word for raw in PATTERN.findall(text) if kind_of(word := raw.strip(".:-+/\\~@$")))
+
+    assert list(words(text).items()) == list(found.items())
