@@ -50,43 +50,55 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
     end = len(raw) if end is None else end
     try:
         values: Iterable[tuple[str, int | None]] = [
-            (key, len(value)) for key, value in _RAW_OBJECT.decode(memoryview(raw)[start:end]).items()
+            (key, len(value)) for key, value in _RAW_OBJECT.decode(_between(raw, start, end)).items()
         ]
     except (msgspec.DecodeError, RecursionError):
         values = _scanned_keys(raw, start, end)
     position = _expect(raw, start, b"{")
     spans: dict[str, Span] = {}
-    for number, (key, length) in enumerate(values):
-        if number:
-            position = _comma(raw, position)
-        match = _KEY_COLON.match(raw, position, end)
-        if match is None or _text(match[1]) != key or key in spans:
-            raise NotPlain("duplicate keys")
-        at = match.end()
-        stop = at + length if length is not None else _value_end(raw, at, end)
-        spans[key] = (at, stop)
-        position = stop
+    for key, length in values:
+        # As most programs write it; a value never begins with white space.
+        plain = (b"," if spans else b"") + dumps(key) + b":"
+        at = position + len(plain)
+        if not raw.startswith(plain, position, end) or raw[at : at + 1] <= b" ":
+            at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
+        position = at + length if length is not None else _value_end(raw, at, end)
+        spans[key] = (at, position)
     _expect(raw, position, b"}")
     return spans
+
+
+def _behind_key(raw: bytes, position: int, end: int, key: str) -> int:
+    """Where the value of this key begins, however key and colon are written."""
+    match = _KEY_COLON.match(raw, position, end)
+    if match is None or _text(match[1]) != key:
+        raise NotPlain("duplicate keys")
+    return match.end()
 
 
 def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span]:
     """Span of each element of the JSON array at raw[start:end]; raises NotPlain."""
     end = len(raw) if end is None else end
     try:
-        lengths = [len(value) for value in _RAW_ARRAY.decode(memoryview(raw)[start:end])]
+        values = _RAW_ARRAY.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
         return _scanned_elements(raw, start, end)
     position = _expect(raw, start, b"[")
     spans: list[Span] = []
-    for number, size in enumerate(lengths):
-        if number:
+    for value in values:
+        if spans:
             position = _comma(raw, position)
-        at = _skip_space(raw, position)
-        position = at + size
+        # Mostly there is no white space; a call for each element would cost more than the rest.
+        at = position if raw[position : position + 1] > b" " else _skip_space(raw, position)
+        position = at + len(value)
         spans.append((at, position))
     _expect(raw, position, b"]")
     return spans
+
+
+def _between(raw: bytes, start: int, end: int) -> bytes | memoryview:
+    """Without a copy."""
+    return raw if start == 0 and end == len(raw) else memoryview(raw)[start:end]
 
 
 def without_keys(raw: bytes, names: Iterable[str]) -> bytes:
@@ -153,6 +165,8 @@ def _skip_space(raw: bytes, position: int) -> int:
 
 
 def _expect(raw: bytes, position: int, mark: bytes) -> int:
+    if raw[position : position + 1] == mark:
+        return position + 1
     position = _skip_space(raw, position)
     if raw[position : position + 1] != mark:
         raise NotPlain(f"expected {mark.decode()!r}")
