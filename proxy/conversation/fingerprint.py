@@ -25,7 +25,7 @@ def meaning(value: Any) -> Any:
     """The value without what does not count: cache marks, nulls, and the difference of a string to one text part."""
     if isinstance(value, dict):
         return {
-            key: _content(item) if key == "content" else meaning(item)
+            key: item if isinstance(item, str) else _content(item) if key == "content" else meaning(item)
             for key, item in value.items()
             if item is not None and key not in _MEANINGLESS
         }

@@ -8,7 +8,7 @@ not found, or was dropped for lack of room, is read anew.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -32,8 +32,8 @@ class Notes:
         """`goes_on`: most of the earlier request is shared, so that it is the same conversation."""
         self.shared = shared
         """Number of leading messages that the earlier request has had, too, byte for byte."""
-        self._own: dict[Hashable, tuple[object, ...]] = {}
-        self._before: dict[Hashable, tuple[object, ...]] = {}
+        self._own: dict[Hashable, tuple[Any, ...]] = {}
+        self._before: dict[Hashable, tuple[Any, ...]] = {}
         self._single: dict[Hashable, tuple[object, object]] = {}
         self._single_before: dict[Hashable, tuple[object, object]] = {}
         self._carried: dict[str, object] = {}
@@ -66,9 +66,9 @@ class Notes:
         """
         found = self._own.get(name)
         if found is None:
-            known = cast("tuple[T, ...]", self._before.get(name, ())[: self.shared])
+            known = self._before.get(name, ())[: self.shared]
             found = self._own[name] = (*known, *make(known))
-        return cast("tuple[T, ...]", found)
+        return found
 
     def single(self, name: str, index: int, given: object, make: Callable[[], T]) -> T:
         """A value for one message that depends on more than messages: the one from before where `given` is the same."""
