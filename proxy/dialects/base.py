@@ -6,7 +6,7 @@ puts them in place. What stands outside those spans leaves the proxy as it came.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -18,8 +18,7 @@ from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A request body and where its messages stand in it."""
 
     body: bytes
@@ -34,7 +33,7 @@ class View:
     """How many answers the request wants (`n`)."""
     editable: bool = True
     """False where the history is no JSON array (one string or object for the only message): no plan is applied."""
-    notes: Notes = field(default_factory=Notes, compare=False)
+    notes: Notes = msgspec.field(default_factory=Notes)
     """What is known of the messages from the line's last request, see conversation.lines."""
 
 

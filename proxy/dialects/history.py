@@ -1,7 +1,8 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from proxy.conversation.lines import Notes
 from proxy.conversation.model import Message
@@ -13,8 +14,7 @@ _TAKES_OVER = 0.9
 no more than the rest read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The fields of a body, and the elements of one of them."""
 
     fields: dict[str, Span]
@@ -67,6 +67,14 @@ def read_history(
     history = History(fields, spans, ends, messages, notes)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history
+
+
+def leading_system(messages: Sequence[Message]) -> int:
+    """The number of system messages that lead a history, where system text has no other place."""
+    for index, message in enumerate(messages):
+        if message.role != "system":
+            return index
+    return len(messages)
 
 
 def _continued(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]]:

@@ -4,9 +4,9 @@ The marks are those that unmodified clients were seen to send; each is bound to 
 text), so that a conversation which merely talks about them is not taken for one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from proxy.conversation.model import Message, Text, Tools
+from proxy.conversation.model import Message, Part, Text, Tools
 
 # In the last user message.
 _ASKS = (
@@ -42,17 +42,13 @@ def is_utility(asked: Message | None, messages: Iterable[Message], tools: Tools)
 
     `asked`: the last user message. `messages` includes system messages that lead the history.
     """
-    if asked is not None and any(text.lstrip().startswith(_ASKS) for text in _texts(asked)):
+    if asked is not None and _begins(asked.parts, _ASKS):
         return True
     if tools.names:
         return False
-    return any(
-        text.lstrip().startswith(_SYSTEMS)
-        for message in messages
-        if message.role == "system"
-        for text in _texts(message)
-    )
+    return bool([message for message in messages if message.role == "system" and _begins(message.parts, _SYSTEMS)])
 
 
-def _texts(message: Message) -> list[str]:
-    return [part.text for part in message.parts if isinstance(part, Text)]
+def _begins(parts: Sequence[Part], marks: tuple[str, ...]) -> bool:
+    """Whether a text among the parts begins with one of these."""
+    return bool([part for part in parts if isinstance(part, Text) and part.text.lstrip().startswith(marks)])

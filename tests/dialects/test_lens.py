@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
 from proxy.conversation.fingerprint import prefix_keys, seed_key
@@ -154,8 +155,6 @@ def test_splices_outside_the_messages_go_along():
 
 
 def test_a_view_that_cannot_be_edited_is_left_as_it_came():
-    from dataclasses import replace
-
     view, keys = a_request("a", "b", roles="ut")
     result = apply_plan(CHAT, replace(view, editable=False), keys, Plan((clear(keys, 1),)), Recall())
 

@@ -24,7 +24,7 @@ from proxy.conversation.model import (
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import parse_tools, small_values, whole
-from proxy.dialects.history import read_history
+from proxy.dialects.history import leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_file, from_url
 from proxy.dialects.utility import is_summary, is_utility
@@ -46,6 +46,7 @@ _ROLES: dict[str, Role] = {
 
 # The fields in which compatible providers carry reasoning (DeepSeek, Kimi, llama.cpp | Groq, Ollama, vLLM | OpenRouter).
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_ABOUT_REASONING = frozenset(REASONING_FIELDS)
 
 
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
@@ -59,7 +60,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         tools = _tools(body, fields, recall)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    lead = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
+    lead = leading_system(messages)
     streams = small.get("stream") is True
     options = small.get("stream_options")
     conversation = Conversation(
@@ -112,6 +113,9 @@ def parse_message(raw: bytes) -> Message:
 
 
 def _reasoning(message: dict[str, Any]) -> list[Part]:
+    # Most messages have none.
+    if _ABOUT_REASONING.isdisjoint(message):
+        return []
     texts: list[str] = [message[name] for name in REASONING_FIELDS[:2] if isinstance(message.get(name), str)]
     details = message.get("reasoning_details")
     items = [item for item in details if isinstance(item, dict)] if isinstance(details, list) else []

@@ -13,7 +13,7 @@ from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, parse_tools, small_values, whole
-from proxy.dialects.history import History, read_history
+from proxy.dialects.history import History, leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
 from proxy.dialects.utility import is_utility
@@ -36,7 +36,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         small = small_values(body, fields, _LARGE)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    lead = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
+    lead = leading_system(messages)
     conversation = Conversation(
         dialect=NAME,
         model=str(small.get("model") or ""),
