@@ -23,7 +23,7 @@ from proxy.ledger.records import Anchor
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale
 from proxy.tokens.fit import Growth
-from proxy.tokens.learn import Learned, predict, predict_first
+from proxy.tokens.learn import Learned, first_tokens, predict
 
 _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
@@ -40,8 +40,7 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     for (at, part), replaced in _newest(edits).items():
         number = index[at]
         if number not in hidden:
-            contents = weighed.contents(number)
-            tokens[number] += replaced.tokens_after - (contents[part] if part < len(contents) else 0)
+            tokens[number] += replaced.tokens_after - weighed.content(number, part)
     for number in hidden:
         tokens[number] = 0
     for start, _, summary in summaries:
@@ -63,7 +62,7 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     """Tokens of the reasoning that goes out under the plan."""
-    if not any(type(edit) in _ABOUT_REASONING for edit in plan.edits):
+    if not plan.edits or not any(type(edit) in _ABOUT_REASONING for edit in plan.edits):
         return weighed.reasoning
     index = weighed.index
     edits = [edit for edit in plan.edits if stands(edit, index)]
@@ -165,7 +164,7 @@ def _first_inputs(
     """A pure estimate of everything, corrected by what first calls have taught."""
     fixed = weighed.system + weighed.tools + scale.overheads.request
     growth = Growth(fixed + sum(now), len(messages), _results(messages))
-    predicted = predict_first(learned, growth).tokens
+    predicted = first_tokens(learned, growth)
     present = Present(
         system=weighed.system,
         tools=weighed.tools,
@@ -182,15 +181,15 @@ def _scaled(tokens: int, learned: Learned) -> int:
 
 
 def _results(messages: Sequence[Message]) -> int:
-    return sum(isinstance(part, ToolResult) for message in messages for part in message.parts)
+    return len([part for message in messages for part in message.parts if isinstance(part, ToolResult)])
 
 
 def _has_media(messages: Sequence[Message]) -> bool:
-    return any(
-        isinstance(part, Media) or (isinstance(part, ToolResult) and bool(part.media))
-        for message in messages
-        for part in message.parts
-    )
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, Media) or (isinstance(part, ToolResult) and part.media):
+                return True
+    return False
 
 
 def compacted_since(plan: Plan, memory: Memory) -> bool:

@@ -93,18 +93,27 @@ def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learn
 
 
 def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
-    conversation = received.conversation
-    reasons = {
-        "off": policy.mode == "off",
-        "replay_only": policy.replay_only,
-        "held_out": held_out,
-        "utility": conversation.utility,
-        "server_history": bool(conversation.server_history),
-        "refused": bool(memory.line and memory.line.refused),
-        "no_messages": not conversation.messages,
-        "not_editable": not received.view.editable,
-    }
-    return next((name for name, applies in reasons.items() if applies), "")
+    """The first reason that applies; empty where there is none."""
+    view = received.view
+    conversation = view.conversation
+    reason = ""
+    if policy.mode == "off":
+        reason = "off"
+    elif policy.replay_only:
+        reason = "replay_only"
+    elif held_out:
+        reason = "held_out"
+    elif conversation.utility:
+        reason = "utility"
+    elif conversation.server_history:
+        reason = "server_history"
+    elif memory.line is not None and memory.line.refused:
+        reason = "refused"
+    elif not conversation.messages:
+        reason = "no_messages"
+    elif not view.editable:
+        reason = "not_editable"
+    return reason
 
 
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
@@ -216,5 +225,7 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
 
 def _standing(plan: Plan, weighed: Weighed) -> Plan:
     """What of an inherited plan concerns this request: a fork leaves the edits of the other branch behind."""
+    if not plan.edits:
+        return plan
     kept = tuple(edit for edit in plan.edits if stands(edit, weighed.index))
     return plan if len(kept) == len(plan.edits) else Plan(kept)

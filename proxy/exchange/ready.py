@@ -162,7 +162,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         received=received,
         body=body,
         plan=draft.plan,
-        sent_plan=Plan(applied.standing),
+        sent_plan=Plan(applied.standing) if applied.standing else EMPTY_PLAN,
         new_edits=new_edits,
         context=sent.context,
         estimated=sent.estimated,

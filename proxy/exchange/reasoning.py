@@ -15,19 +15,22 @@ from proxy.exchange.measure import reply_end
 from proxy.exchange.policy import Policy
 from proxy.exchange.ready import Draft
 from proxy.exchange.receive import Received
-from proxy.pruning.reasoning import brings_reasoning, is_demanded, strip_edits
+from proxy.pruning.reasoning import brings_reasoning, is_demanded, strip_edits, strips
 from proxy.pruning.reasoning_rules import REFUSED
 
 
 def stripped(draft: Draft) -> Draft:
     """Without the reasoning that the policy takes out, or that the provider refuses."""
+    policy = draft.policy.reasoning
+    if not strips(policy):
+        return draft
     conversation = draft.received.conversation
     return draft.with_edits(
         strip_edits(
             conversation.messages,
             draft.received.keys,
             lambda index: draft.weighed.weights[index].reasoning,
-            draft.policy.reasoning,
+            policy,
             model=conversation.model,
             plan=draft.plan,
             alone=draft.received.dialect.reasoning_alone,
@@ -38,7 +41,7 @@ def stripped(draft: Draft) -> Draft:
 def restored(draft: Draft) -> Draft:
     """With the reasoning that the client lost and the ledger still has."""
     policy = draft.policy.reasoning
-    if policy.restore is False or policy.rule.refuses:
+    if not draft.memory.answered or policy.restore is False or policy.rule.refuses:
         return draft
     found = tuple(_restorations(draft))
     if not found:

@@ -38,22 +38,26 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     tools: int
     index: dict[bytes, int]
     """Prefix key → index of its message."""
-    bare: tuple[tuple[int, ...], ...]
-    """Of each part of each message, without what the wire format adds around a result: that stays when the content is
-    replaced."""
+    envelope: int
+    """What the wire format adds around a result: that stays when the content is replaced."""
     sizes: tuple[tuple[Size, ...], ...]
     """Of the results of each message."""
 
     def contents(self, index: int) -> tuple[int, ...]:
         """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
-        return self.bare[index]
+        return tuple([max(0, part - self.envelope) for part in self.weights[index].parts])
+
+    def content(self, index: int, part: int) -> int:
+        """The same of one part; 0 where there is none."""
+        parts = self.weights[index].parts
+        return max(0, parts[part] - self.envelope) if part < len(parts) else 0
 
 
 def weigh(received: Received, scale: Scale) -> Weighed:
     """Weigh what the request carries; every message only once a process."""
-    conversation, extended = received.conversation, received.view.notes.extended
-    weights = weights_of(received.view, scale)
-    envelope = scale.overheads.result
+    view = received.view
+    conversation, extended = view.conversation, view.notes.extended
+    weights, found = weights_of(view, scale), pairs_of(view)
     totals: tuple[int, ...] = extended(
         ("totals", scale.name), lambda known: [weight.total for weight in weights[len(known) :]]
     )
@@ -68,17 +72,20 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
         index=index_of(received.keys),
-        bare=extended(
-            ("bare", scale.name),
-            lambda known: [tuple([max(0, part - envelope) for part in new.parts]) for new in weights[len(known) :]],
-        ),
-        sizes=extended(
-            ("sizes", scale.name), lambda known: [_sizes(own, weights) for own in pairs_of(received.view)[len(known) :]]
-        ),
+        envelope=scale.overheads.result,
+        sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(found),
     )
 
 
-def _sizes(found: Sequence[Pair], weights: Sequence[Weight]) -> tuple[Size, ...]:
+def _sizes(
+    view: View, weights: Sequence[Weight], found: Sequence[tuple[Pair, ...]], scale: Scale
+) -> tuple[tuple[Size, ...], ...]:
+    return view.notes.extended(
+        ("sizes", scale.name), lambda known: [_sizes_in(own, weights) for own in found[len(known) :]]
+    )
+
+
+def _sizes_in(found: Sequence[Pair], weights: Sequence[Weight]) -> tuple[Size, ...]:
     return tuple(
         Size(weights[pair.message].parts[pair.part], pair.message, pair.part, pair.tool or "?") for pair in found
     )

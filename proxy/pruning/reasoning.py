@@ -34,6 +34,11 @@ LEAVE_REASONING = ReasoningPolicy()
 """Nothing is stripped, and nobody is known to demand anything."""
 
 
+def strips(policy: ReasoningPolicy) -> bool:
+    """Whether any reasoning may have to go."""
+    return policy.rule.refuses or (policy.strip != "none" and not policy.rule.keeps)
+
+
 def strip_edits(
     messages: Sequence[Message],
     keys: Sequence[bytes],
@@ -49,9 +54,9 @@ def strip_edits(
     `reasoning_tokens`: of message i, as the client sent it. `plan`: what is decided already. `alone`: reasoning is a
     message of its own here (Responses), so one that holds nothing else goes as a whole.
     """
-    everything = policy.rule.refuses
-    if not everything and (policy.strip == "none" or policy.rule.keeps):
+    if not strips(policy):
         return ()
+    everything = policy.rule.refuses
     reasons = [any(isinstance(part, Reasoning) for part in message.parts) for message in messages]
     settled = _settled(plan, {key: number for number, key in enumerate(keys)})
     turns = [range(len(messages))] if everything else _closed_turns(messages, reasons, policy.strip)

@@ -18,6 +18,8 @@ async def remember(ledger: Ledger, received: Received) -> Memory:
     try:
         anchors = await ledger.anchors(keys)
         line, measured = deepest(received, anchors)
+        if line < 0:
+            return NO_MEMORY
         plans: dict[bytes, Plan] = {}
         for position in {line, measured}:
             anchor = anchors[position] if position >= 0 else None

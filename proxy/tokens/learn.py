@@ -110,6 +110,11 @@ def predict_first(state: Learned, growth: Growth) -> Predicted:
     return _ranged(_first(state, growth), state.first_range)
 
 
+def first_tokens(state: Learned, growth: Growth) -> int:
+    """The tokens of `predict_first` alone."""
+    return round(_first(state, growth))
+
+
 def update(state: Learned, sample: Sample) -> Learned:
     """The state after one more call."""
     if not sample.usable or sample.growth.tokens <= 0:

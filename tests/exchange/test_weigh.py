@@ -27,6 +27,13 @@ def test_results_are_listed_with_their_weight_and_their_tool():
 
     assert sizes == [Size(40 + envelope, 2, 0, "look"), Size(count("?") + envelope, 3, 0, "?")]
     assert weighed.contents(2) == (40,)
+    assert (weighed.content(2, 0), weighed.content(2, 1)) == (40, 0)
+
+
+def test_without_results_nothing_is_listed():
+    weighed = weigh(a_received([user("a"), said("b"), user("c")]), a_scale())
+
+    assert weighed.sizes == ((), (), ())
 
 
 def test_a_turn_carries_on_what_its_line_has_weighed_and_comes_to_the_same():
