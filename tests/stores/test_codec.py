@@ -1,5 +1,7 @@
 """Values to bytes and back."""
 
+import zlib
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -22,6 +24,24 @@ def test_long_plans_are_compressed_and_short_ones_are_not():
     assert len(long.encoded()) > COMPRESS_FROM_BYTES
     assert len(pack_plan(long)) < len(long.encoded()) / 10
     assert (unpack_plan(pack_plan(short)), unpack_plan(pack_plan(long))) == (short, long)
+
+
+@given(st.lists(st.text(max_size=30).map(lambda text: text * 150), min_size=1, max_size=40))
+def test_any_older_program_reads_a_long_plan_as_one_compressed_text(texts):
+    plan = a_plan(*texts)
+    packed = pack_plan(plan)
+
+    assert packed[1:] == plan.encoded() if packed[:1] == b"\0" else zlib.decompress(packed[1:]) == plan.encoded()
+    assert unpack_plan(packed) == plan
+
+
+def test_a_plan_that_goes_on_begins_with_what_was_packed_before():
+    texts = ["".join(map(str, range(1000 * number, 1000 * number + 1000))) for number in range(21)]
+    before, after = pack_plan(a_plan(*texts[:20])), pack_plan(a_plan(*texts))
+
+    # Behind the number of edits, and up to the block in which the new one begins.
+    same = slice(30, int(len(before) * 0.8))
+    assert after[same] == before[same]
 
 
 @given(st.binary(max_size=200))
