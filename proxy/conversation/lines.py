@@ -26,7 +26,7 @@ _MESSAGE_BYTES = 1280
 class Notes:
     """What was found out about the messages of a request, message by message, for the next request of its line."""
 
-    __slots__ = ("_before", "_carried", "_own", "_single", "_single_before", "shared")
+    __slots__ = ("_before", "_carried", "_own", "_upto", "_upto_before", "shared")
 
     def __init__(self, shared: int = 0, earlier: "Notes | None" = None, *, goes_on: bool = True) -> None:
         """`goes_on`: most of the earlier request is shared, so that it is the same conversation."""
@@ -34,12 +34,12 @@ class Notes:
         """Number of leading messages that the earlier request has had, too, byte for byte."""
         self._own: dict[Hashable, tuple[Any, ...]] = {}
         self._before: dict[Hashable, tuple[Any, ...]] = {}
-        self._single: dict[Hashable, tuple[object, object]] = {}
-        self._single_before: dict[Hashable, tuple[object, object]] = {}
+        self._upto: dict[str, tuple[Any, int, Any]] = {}
+        self._upto_before: dict[str, tuple[Any, int, Any]] = {}
         self._carried: dict[str, object] = {}
         if earlier is not None:
             # Only what the earlier request noted itself: the notes of all requests before it need not live on.
-            self._before, self._single_before = earlier._own, earlier._single  # noqa: SLF001 (one of this class)
+            self._before, self._upto_before = earlier._own, earlier._upto  # noqa: SLF001 (one of this class)
             if goes_on:
                 self._carried = earlier._carried  # noqa: SLF001 (one of this class)
 
@@ -70,14 +70,18 @@ class Notes:
             found = self._own[name] = (*known, *make(known))
         return found
 
-    def single(self, name: str, index: int, given: object, make: Callable[[], T]) -> T:
-        """A value for one message that depends on more than messages: the one from before where `given` is the same."""
-        key = (name, index)
-        known = self._single.get(key) or (self._single_before.get(key) if index < self.shared else None)
-        if known is None or known[0] != given:
-            known = (given, make())
-        self._single[key] = known
-        return cast("T", known[1])
+    def upto(self, name: str, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
+        """A value that depends on `given` and on leading messages: the one from before where they are the same.
+
+        `make` gets the last one of this name, for whatever of it still holds, and gives also the number of messages.
+        """
+        known, own = self._upto.get(name), True
+        if known is None:
+            known, own = self._upto_before.get(name), False
+        if known is None or known[0] != given or not (own or known[1] <= self.shared):
+            known = (given, *make(known[2] if known is not None else None))
+        self._upto[name] = known
+        return cast("T", known[2])
 
 
 @dataclass(slots=True, eq=False)

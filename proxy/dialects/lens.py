@@ -8,6 +8,8 @@ written the same way on every turn and on every replica.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
+from sys import maxsize
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,36 +40,67 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """Index of the first message that differs; len(messages) when none does."""
 
 
+class _Placed(NamedTuple):
+    """What a plan changes in a body. It holds for every body that begins alike, up to the last message it is about."""
+
+    standing: tuple[Edit, ...]
+    changes: tuple[tuple[Span, bytes], ...]
+    first: int | None
+    """Index of the first message that differs; None when none does."""
+    written: dict[int, tuple[list[Edit], bytes]]
+    """The edits of each message that was written, and its bytes, for plans that go on with this one."""
+
+
+_NOTHING = _Placed((), (), None, {})
+
+
 def apply_plan(
     dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Sequence[Splice] = ()
 ) -> Applied:
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
     if not plan.edits and not extra:
         return Applied(body=view.body, standing=(), first_changed=len(keys))
-    index = index_of(keys) if plan.edits and view.editable else {}
+    placed = _NOTHING
+    if plan.edits and view.editable:
+        placed = view.notes.upto("placed", plan.edits, partial(_placed, dialect, view, keys, plan, recall))
+    changes = [*[((cut.start, cut.end), cut.text) for cut in extra], *placed.changes]
+    body = splice(view.body, changes) if changes else view.body
+    first = len(keys) if placed.first is None else placed.first
+    return Applied(body=body, standing=placed.standing, first_changed=first)
+
+
+def _placed(
+    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, earlier: _Placed | None
+) -> tuple[int, _Placed]:
+    """The plan's place in this body, and the number of leading messages that it depends on."""
+    index = index_of(keys)
     standing = tuple(edit for edit in plan.edits if stands(edit, index))
-    changes: list[tuple[Span, bytes]] = [((cut.start, cut.end), cut.text) for cut in extra]
     hidden: set[int] = set()
-    first = len(keys)
+    changes: list[tuple[Span, bytes]] = []
+    touched: list[int] = []
     for start, end, summary in written_summaries(standing, index):
         changes.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(summary.text)))
         hidden.update(range(start, end + 1))
-        first = min(first, start)
+        touched.append(start)
+    known = {} if earlier is None else earlier.written
+    written: dict[int, tuple[list[Edit], bytes]] = {}
     for number, edits in _by_message(standing, index).items():
         if number not in hidden:
-            span = view.spans[number]
-            write = partial(_written, dialect, view.body, span, edits, recall)
-            written = view.notes.single("written", number, edits, write)
+            span, before = view.spans[number], known.get(number) if number < view.notes.shared else None
+            same = before is not None and before[0] == edits
+            text = before[1] if before and same else _written(dialect, view.body, span, edits, recall)
+            written[number] = edits, text
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
-            changes.append((span if written else (view.spans[number - 1][1], span[1]), written))
-            first = min(first, number)
+            changes.append((span if text else (view.spans[number - 1][1], span[1]), text))
+            touched.append(number)
     for edit in edits_of(standing, Insert):
         if index[edit.after] not in hidden:
             at = view.spans[index[edit.after]][1]
             changes.append(((at, at), b"," + dialect.user_message(edit.text)))
-            first = min(first, index[edit.after] + 1)
-    body = splice(view.body, changes) if changes else view.body
-    return Applied(body=body, standing=standing, first_changed=first)
+            touched.append(index[edit.after] + 1)
+    # What does not stand here may do so in the next request, of whatever messages it has then.
+    needs = 1 + max(_last(edit, index) for edit in standing) if len(standing) == len(plan.edits) else maxsize
+    return needs, _Placed(standing, tuple(changes), min(touched, default=None), written)
 
 
 def index_of(keys: Sequence[bytes]) -> dict[bytes, int]:
@@ -84,6 +117,17 @@ def stands(edit: Edit, index: dict[bytes, int]) -> bool:
             return edit.first in index and edit.last in index
         case Insert():
             return edit.after in index
+
+
+def _last(edit: Edit, index: dict[bytes, int]) -> int:
+    """Index of the last message that a standing edit is about."""
+    match edit:
+        case Replace() | StripReasoning() | RestoreReasoning():
+            return index[edit.at]
+        case Summarise():
+            return max(index[edit.first], index[edit.last])
+        case Insert():
+            return index[edit.after]
 
 
 def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, Summarise]]:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ def splice(body: bytes, changes: Iterable[tuple[Span, bytes]]) -> bytes:
     whole = memoryview(body)
     pieces: list[bytes | memoryview] = []
     position = 0
-    for (start, end), text in sorted(changes, key=lambda change: change[0]):
+    for (start, end), text in sorted(changes, key=itemgetter(0)):
         if start < position:
             raise ValueError("splices overlap")
         pieces += (whole[position:start], text)

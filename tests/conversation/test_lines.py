@@ -98,14 +98,14 @@ def test_notes_behind_other_messages_count_from_there():
     assert Notes(1).behind(2).shared == 0
 
 
-def test_a_single_value_is_kept_while_what_it_depends_on_is_the_same():
+def test_a_value_of_leading_messages_is_kept_while_what_it_depends_on_is_the_same():
     first = Notes()
-    assert first.single("n", 0, ["edit"], lambda: "made") == "made"
-    assert first.single("n", 1, ["edit"], lambda: "too") == "too"
+    assert first.upto("n", ["edit"], lambda before: (2, [before])) == [None]
+    assert first.upto("n", ["edit"], lambda _: (9, "anew")) == [None]
 
-    assert Notes(1, first).single("n", 0, ["edit"], lambda: "anew") == "made"
-    assert Notes(1, first).single("n", 0, ["other"], lambda: "anew") == "anew"
-    assert Notes(1, first).single("n", 1, ["edit"], lambda: "anew") == "anew"
+    assert Notes(2, first).upto("n", ["edit"], lambda _: (9, "anew")) == [None]
+    assert Notes(1, first).upto("n", ["edit"], lambda before: (9, (before, "fewer"))) == ([None], "fewer")
+    assert Notes(2, first).upto("n", ["other"], lambda before: (9, (before, "other"))) == ([None], "other")
 
 
 def test_what_a_conversation_carries_is_one_object_for_all_its_requests():

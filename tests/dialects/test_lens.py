@@ -197,3 +197,19 @@ def test_results_are_cleared_and_reasoning_stripped_in_one_message():
     result = apply_plan(CHAT, view, keys, Plan((StripReasoning(at=keys[1], tokens_before=1),)), Recall())
 
     assert json.loads(result.body)["messages"][1] == {"role": "assistant", "content": "ok"}
+
+
+@pytest.mark.parametrize("branch", ["same", "other"])
+def test_a_plan_that_a_line_carries_on_is_written_as_if_it_were_new(branch):
+    shared = Recall()
+    texts = [f"{number} " + "word " * 400 for number in range(9)]
+    for end, parting, cleared in ((4, "same", (2,)), (6, "same", (2, 4)), (8, branch, (2, 4)), (9, branch, (2, 4, 6))):
+        said = [text if number < 5 else text + parting for number, text in enumerate(texts[:end])]
+        messages = [{"role": "tool" if at % 2 == 0 else "user", "content": text} for at, text in enumerate(said)]
+        body = json.dumps({"model": "m", "messages": messages}).encode()
+        view, anew = CHAT.view("", {}, body, shared), CHAT.view("", {}, body, Recall())
+        keys = prefix_keys(seed_key("openai_chat", "me"), view.conversation.messages)
+        lost = clear(prefix_keys(seed_key("openai_chat", "you"), view.conversation.messages), 0)
+        edits = (*(clear(keys, at) for at in cleared), Insert(after=keys[3], text="i", tokens_after=1))
+        for plan in (Plan(edits), Plan((summary(keys, 0, 2, "s"), *edits, lost)), Plan(edits)):
+            assert apply_plan(CHAT, view, keys, plan, shared) == apply_plan(CHAT, anew, keys, plan, Recall())
