@@ -49,8 +49,7 @@ def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:
     messages, keys, end = situation.messages, situation.keys, situation.seen
     edited = frozenset([(edit.at, edit.part) for edit in edits_of(situation.plan.edits, Replace)])
     within = range(first_open(situation), end)
-    # The new ones, too, so that their lines are told apart once; they do not stand `within`.
-    situation.passages.catch_up(messages, keys, len(messages))
+    situation.passages.catch_up(messages, keys, end)
     return lambda text: situation.passages.alike(text, messages, keys, within, edited)
 
 

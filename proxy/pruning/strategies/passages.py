@@ -14,8 +14,7 @@ _STEP = LEAST_LINES // 2
 """Whatever run is long enough for a reference holds all lines of one such stretch, hence the one in the index."""
 _MOST_COMPARED = 8
 _MOST_STALE = 64
-_NEWEST = 8
-"""Messages of which one may be asked for next."""
+_MOST_ASKED = 8
 
 
 _Places = dict[int, int | list[int]]
@@ -43,8 +42,8 @@ class Passages:
         # By hash, since each line would take a string of its own; a false friend is found out when it is looked at.
         self._lines: _Places = {}
         self._texts: _Places = {}
-        self._fresh: dict[int, list[int]] = {}
-        """Hash of a text that was just taken in → of each of its lines, for whoever asks next what is like it."""
+        self._asked: dict[int, list[int]] = {}
+        """Hash of a text that was asked for → what `_add` will want of it: mostly it is taken in with the next turn."""
 
     def __len__(self) -> int:
         """Results in the index."""
@@ -52,7 +51,6 @@ class Passages:
 
     def catch_up(self, messages: Sequence[Message], keys: Sequence[bytes], end: int) -> None:
         """Take in the results of the messages in front of `end` that are not known yet."""
-        self._fresh = {}
         at = end
         while at and keys[at - 1] not in self._known:
             at -= 1
@@ -65,8 +63,6 @@ class Passages:
             for position, part in enumerate(messages[index].parts):
                 if isinstance(part, ToolResult) and not part.media:
                     self._add(_Entry(index, position, keys[index]), part.text)
-            if index < end - _NEWEST:
-                self._fresh.clear()
 
     def alike(
         self,
@@ -82,8 +78,11 @@ class Passages:
         """
         shared: dict[int, int] = {}
         if len(text) <= LONGEST_CHARS:
-            names = self._fresh.pop(hash(text), None) or map(hash, text.split("\n"))
-            for line in self._lines.keys() & set(names):
+            lines = text.split("\n")
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[hash(text)] = _told(lines)
+            for line in self._lines.keys() & set(map(hash, lines)):
                 for number in _numbers(self._lines, line):
                     shared[number] = shared.get(number, 0) + 1
         for number in _numbers(self._texts, hash(text)):
@@ -109,10 +108,8 @@ class Passages:
         _put(self._texts, hash(text), number)
         if len(text) > LONGEST_CHARS:
             return
-        lines = text.split("\n")
-        names = self._fresh[hash(text)] = list(map(hash, lines))
-        told = [at if len(lines[at]) > SHORT_LINE else _told(lines, at) for at in range(0, len(lines), _STEP)]
-        places: _Places = dict.fromkeys([names[at] for at in told if at >= 0], number)
+        told = self._asked.pop(hash(text), None) or _told(text.split("\n"))
+        places: _Places = dict.fromkeys(told, number)
         # Nearly every line is a new one.
         for name in places.keys() & self._lines.keys():
             _put(self._lines, name, number)
@@ -120,10 +117,15 @@ class Passages:
         self._lines.update(places)
 
 
-def _told(lines: Sequence[str], start: int) -> int:
-    """Index of the first line of a stretch that tells something; -1 where none does."""
-    stretch = range(start, min(start + _STEP, len(lines)))
-    return next((at for at in stretch if len(lines[at]) > SHORT_LINE), -1)
+def _told(lines: Sequence[str]) -> list[int]:
+    """Hash of the first line of each stretch that tells something."""
+    told = [line if len(line) > SHORT_LINE else _first(lines, at * _STEP) for at, line in enumerate(lines[::_STEP])]
+    return list(map(hash, filter(None, told)))
+
+
+def _first(lines: Sequence[str], start: int) -> str:
+    """The first line of a stretch that tells something; empty where none does."""
+    return next((line for line in lines[start : start + _STEP] if len(line) > SHORT_LINE), "")
 
 
 def _put(places: _Places, name: int, number: int) -> None:
