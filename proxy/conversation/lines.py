@@ -34,8 +34,8 @@ class Notes:
         """Number of leading messages that the earlier request has had, too, byte for byte."""
         self._own: dict[Hashable, tuple[Any, ...]] = {}
         self._before: dict[Hashable, tuple[Any, ...]] = {}
-        self._upto: dict[str, tuple[Any, int, Any]] = {}
-        self._upto_before: dict[str, tuple[Any, int, Any]] = {}
+        self._upto: dict[Hashable, tuple[Any, int, Any]] = {}
+        self._upto_before: dict[Hashable, tuple[Any, int, Any]] = {}
         self._carried: dict[str, object] = {}
         if earlier is not None:
             # Only what the earlier request noted itself: the notes of all requests before it need not live on.
@@ -70,7 +70,7 @@ class Notes:
             found = self._own[name] = (*known, *make(known))
         return found
 
-    def upto(self, name: str, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
+    def upto(self, name: Hashable, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
         """A value that depends on `given` and on leading messages: the one from before where they are the same.
 
         `make` gets the last one of this name, for whatever of it still holds, and gives also the number of messages.

@@ -74,7 +74,7 @@ def _placed(
 ) -> tuple[int, _Placed]:
     """The plan's place in this body, and the number of leading messages that it depends on."""
     index = index_of(keys)
-    standing = tuple(edit for edit in plan.edits if stands(edit, index))
+    standing = standing_edits(view, keys, plan)
     hidden: set[int] = set()
     changes: list[tuple[Span, bytes]] = []
     touched: list[int] = []
@@ -98,9 +98,7 @@ def _placed(
             at = view.spans[index[edit.after]][1]
             changes.append(((at, at), b"," + dialect.user_message(edit.text)))
             touched.append(index[edit.after] + 1)
-    # What does not stand here may do so in the next request, of whatever messages it has then.
-    needs = 1 + max(_last(edit, index) for edit in standing) if len(standing) == len(plan.edits) else maxsize
-    return needs, _Placed(standing, tuple(changes), min(touched, default=None), written)
+    return reach(plan, index), _Placed(standing, tuple(changes), min(touched, default=None), written)
 
 
 def index_of(keys: Sequence[bytes]) -> dict[bytes, int]:
@@ -119,15 +117,30 @@ def stands(edit: Edit, index: dict[bytes, int]) -> bool:
             return edit.after in index
 
 
+def standing_edits(view: View, keys: Sequence[bytes], plan: Plan) -> tuple[Edit, ...]:
+    """The edits that have a message in this request, in the plan's order."""
+
+    def find(_: tuple[Edit, ...] | None) -> tuple[int, tuple[Edit, ...]]:
+        index = index_of(keys)
+        return reach(plan, index), tuple(edit for edit in plan.edits if stands(edit, index))
+
+    return view.notes.upto("standing", plan.edits, find)
+
+
+def reach(plan: Plan, index: dict[bytes, int]) -> int:
+    """The number of leading messages that decide what the plan does: all, where some of it does not stand yet."""
+    return 1 + max([_last(edit, index) for edit in plan.edits], default=-1)
+
+
 def _last(edit: Edit, index: dict[bytes, int]) -> int:
-    """Index of the last message that a standing edit is about."""
+    """Index of the last message that an edit is about."""
     match edit:
         case Replace() | StripReasoning() | RestoreReasoning():
-            return index[edit.at]
+            return index.get(edit.at, maxsize)
         case Summarise():
-            return max(index[edit.first], index[edit.last])
+            return max(index.get(edit.first, maxsize), index.get(edit.last, maxsize))
         case Insert():
-            return index[edit.after]
+            return index.get(edit.after, maxsize)
 
 
 def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, Summarise]]:

@@ -16,7 +16,7 @@ from proxy.conversation.edit import (
 )
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
-from proxy.dialects.lens import stands, written_summaries
+from proxy.dialects.lens import reach, stands, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
@@ -30,10 +30,17 @@ _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
 def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     """Tokens of each message as it goes out under the plan; a summary's stand at the first message it covers."""
-    tokens = list(weighed.totals)
+    totals = weighed.totals
     if not plan.edits:
-        return tokens
+        return list(totals)
+    leading = weighed.notes.upto(("standing", weighed.scale), plan.edits, lambda _: _leading_tokens(weighed, plan))
+    return [*leading, *totals[len(leading) :]]
+
+
+def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
+    """The number of messages that the plan is about, and the tokens of each as it goes out."""
     index = weighed.index
+    tokens = list(weighed.totals)
     edits = [edit for edit in plan.edits if stands(edit, index)]
     summaries = written_summaries(edits, index)
     hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
@@ -57,7 +64,8 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
                 tokens[index[edit.at]] += edit.tokens_after
             case _:
                 pass
-    return tokens
+    reached = reach(plan, index)
+    return reached, tokens[:reached]
 
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from proxy.conversation.lines import Notes
 from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
 from proxy.dialects.lens import index_of
@@ -42,6 +43,10 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """What the wire format adds around a result: that stays when the content is replaced."""
     sizes: tuple[tuple[Size, ...], ...]
     """Of the results of each message."""
+    scale: str
+    """Name of the scale."""
+    notes: Notes
+    """Of the messages."""
 
     def contents(self, index: int) -> tuple[int, ...]:
         """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
@@ -74,6 +79,8 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         index=index_of(received.keys),
         envelope=scale.overheads.result,
         sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(found),
+        scale=scale.name,
+        notes=view.notes,
     )
 
 
