@@ -1,6 +1,5 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
-from heapq import nlargest
 from itertools import chain
 
 import msgspec
@@ -188,21 +187,25 @@ def _said(edit: Edit) -> str:
 
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
-    if not any(ready.weighed.sizes):
+    sizes = list(chain.from_iterable(ready.weighed.sizes))
+    if not sizes:
         return {}, ()
     edits, index = ready.sent_plan.edits, ready.weighed.index
     edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
     summaries = edits_of(edits, Summarise)
     hidden = {number for edit in summaries for number in range(index[edit.first], index[edit.last] + 1)}
     by_tool: dict[str, int] = {}
-    found: list[tuple[int, int, str, str]] = []
-    for tokens, message, part, tool in chain.from_iterable(ready.weighed.sizes):
+    for tokens, _, _, tool in sizes:
         by_tool[tool] = by_tool.get(tool, 0) + tokens
-        if message not in hidden:
-            edit = edited.get((message, part)) if edited else None
-            stands = (tokens, "") if edit is None else (edit.tokens_after, edit.kind)
-            found.append((stands[0], message + 1, tool, stands[1]))
-    largest = nlargest(_MOST_ITEMS, found)
+    found = [
+        (tokens, message + 1, tool, "")
+        if (edit := edited.get((message, part))) is None
+        else (edit.tokens_after, message + 1, tool, edit.kind)
+        for tokens, message, part, tool in sizes
+        if message not in hidden
+    ]
+    # A heap of the largest ones takes longer than to sort even some hundreds.
+    largest = sorted(found, reverse=True)[:_MOST_ITEMS]
     return by_tool, tuple(
         Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest
     )
