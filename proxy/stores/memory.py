@@ -67,8 +67,11 @@ class MemoryStore:
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger."""
-        get = self._anchors.get
-        return [get(key) for key in keys]
+        return [self.anchor(key) for key in keys]
+
+    def anchor(self, key: bytes) -> Anchor | None:
+        """Of `anchors` one alone."""
+        return self._anchors.get(key)
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; the empty id is the empty plan."""

@@ -88,12 +88,8 @@ class Resilient:
         found = await self._ask(lambda store: store.anchors(keys))
         if found is None:
             return await self._memory.anchors(keys)
-        missing = [index for index, anchor in enumerate(found) if anchor is None]
-        if missing:
-            known = await self._memory.anchors([keys[index] for index in missing])
-            for index, anchor in zip(missing, known, strict=True):
-                found[index] = anchor
-        return found
+        here = self._memory.anchor
+        return [anchor or here(key) for key, anchor in zip(keys, found, strict=True)]
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; what never changes is asked of memory first."""

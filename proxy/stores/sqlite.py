@@ -100,13 +100,13 @@ class SqliteStore:
             if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
             get, unwritten = self._front.get, self._unwritten
-            found = {key: unwritten.get(key) or get(key) for key in keys}
-            missing = [key for key, anchor in found.items() if anchor is None]
-            if missing:
-                found.update(self._look_up(missing))
+            found = [unwritten.get(key) or get(key) for key in keys]
+            if all(found):
+                return found
+            read = self._look_up([key for key, anchor in zip(keys, found, strict=True) if anchor is None])
         except sqlite3.Error as cause:
             raise self._error("reading", cause) from cause
-        return [found[key] for key in keys]
+        return [anchor or read.get(key) for key, anchor in zip(keys, found, strict=True)] if read else found
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; the empty id is the empty plan."""
