@@ -148,7 +148,7 @@ class Scale:
 
     def weigh_messages(self, messages: Iterable[Message]) -> int:
         """Tokens of all these messages together."""
-        return sum(self.weigh(message).total for message in messages)
+        return sum([self.weigh(message).total for message in messages])
 
     def weigh_text(self, text: str) -> int:
         """Tokens of a text alone, without an envelope: what a replaced content will weigh."""
@@ -184,11 +184,13 @@ class Scale:
         )
 
     def _weigh(self, message: Message) -> Weight:
-        parts = tuple(self._part(part) for part in message.parts)
-        reasoning = sum(
-            tokens for part, tokens in zip(message.parts, parts, strict=True) if isinstance(part, Reasoning)
-        )
-        results = sum(isinstance(part, ToolResult) for part in message.parts)
+        parts = tuple([self._part(part) for part in message.parts])
+        reasoning = results = 0
+        for part, tokens in zip(message.parts, parts, strict=True):
+            if isinstance(part, Reasoning):
+                reasoning += tokens
+            elif isinstance(part, ToolResult):
+                results += 1
         overhead = self.overheads.message + self.overheads.sequel * max(0, results - 1)
         return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=parts, overhead=overhead)
 
