@@ -95,8 +95,7 @@ def need_of(
 ) -> Need | None:
     """What has to be summarised for this request, None when nothing has."""
     stage = stage_of(context, policy, doubt=doubt)
-    usable = context.usable
-    if usable is None or stage == "none":
+    if stage == "none" or (usable := context.usable) is None:
         return None
     index = {key: number for number, key in enumerate(received.keys)}
     summaries = sorted(

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from proxy.conversation.edit import Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Reader
@@ -42,8 +44,7 @@ class Shared:
     scales: Scales
 
 
-@dataclass(slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, kw_only=True, eq=False):
     """One modelled call."""
 
     exchange: Exchange

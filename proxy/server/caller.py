@@ -21,7 +21,7 @@ def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
         presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
     if not presented:
         return ""
-    stable = b"\0".join(_stable(value) for value in presented)
+    stable = b"\0".join([_stable(value) for value in presented])
     return blake2b(stable, digest_size=16, person=b"caller").hexdigest()
 
 

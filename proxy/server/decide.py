@@ -50,8 +50,11 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     except Exception as error:  # noqa: BLE001  whatever trips here, the client's own bytes can still go out
         shared.watch.failed("decide", error)
         return None
-    await counted(shared, call)
-    await compacted(shared, call)
+    # Mostly there is nothing to wait for.
+    if shared.exact.enabled:
+        await counted(shared, call)
+    if call.ready.need is not None or is_hopeless(call.ready.context, call.policy.compact):
+        await compacted(shared, call)
     if call.ready.new_edits:
         await stored(shared, call)
     if call.queued:

@@ -52,13 +52,13 @@ class Exact:
         """`noted` gets the outcome of each question: used | implausible | failed | timeout | missing | internal."""
         self._engine = engine
         self._noted = noted
-        self._enabled = enabled
+        self.enabled = enabled
         self._rests: OrderedDict[tuple[str, str, bytes], float] = OrderedDict()
         """Upstream, model, and dialect with caller → until when not to ask: a key may lack the right to."""
 
     def wanted(self, exchange: Exchange, ready: Ready, policy: Policy, learned: Learned) -> tuple[str, bytes] | None:
         """Path and body of the question that would settle what is to be decided; None where there is nothing to ask."""
-        if not self._enabled or policy.mode != "prune" or ready.skipped in _UNDECIDED:
+        if not self.enabled or policy.mode != "prune" or ready.skipped in _UNDECIDED:
             return None
         if not is_near(ready, policy, learned) or self._rests.get(_who(exchange, ready), 0.0) > time.monotonic():
             return None

@@ -17,9 +17,9 @@ async def remember(ledger: Ledger, received: Received) -> Memory:
         return NO_MEMORY
     try:
         anchors = await ledger.anchors(keys)
-        line, measured = deepest(received, anchors)
-        if line < 0:
+        if not any(anchors):
             return NO_MEMORY
+        line, measured = deepest(received, anchors)
         plans: dict[bytes, Plan] = {}
         for position in {line, measured}:
             anchor = anchors[position] if position >= 0 else None
