@@ -100,14 +100,13 @@ class _Connector(aiohttp.TCPConnector):
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_protocol", "_response", "complete", "error", "headers", "ready", "reason", "status")
+    __slots__ = ("_protocol", "_response", "complete", "error", "headers", "ready", "status")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         connection = response.connection
         self._protocol = connection.protocol if connection is not None else None
         self.status = response.status
-        self.reason = response.reason or ""
         self.headers: Headers = [(name.lower(), value) for name, value in response.raw_headers]
         self.ready = False
         self.complete = False

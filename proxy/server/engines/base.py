@@ -80,7 +80,6 @@ class UpstreamResponse(Protocol):
     """An answer whose head has come."""
 
     status: int
-    reason: str
     headers: Headers
     """Raw, in order, duplicates kept; names in lower case."""
     complete: bool

@@ -109,13 +109,12 @@ class _Stream(httpx.AsyncByteStream):
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_raw", "_response", "complete", "error", "headers", "ready", "reason", "status")
+    __slots__ = ("_raw", "_response", "complete", "error", "headers", "ready", "status")
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
         self._raw: AsyncIterator[bytes] = aiter(response.stream)  # type: ignore[arg-type]
         self.status = response.status_code
-        self.reason = response.reason_phrase
         self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
         self.ready = False
         self.complete = False
