@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from proxy.wire.headers import Headers
+from proxy.wire.headers import Headers, written
 
 if TYPE_CHECKING:
     from proxy.server.protocol import Protocol
@@ -32,7 +32,7 @@ def _status_line(status: int) -> bytes:
         phrase = http.HTTPStatus(status).phrase
     except ValueError:
         phrase = ""
-    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    return f"HTTP/1.1 {status} {phrase}".encode()
 
 
 _STATUS_LINES = {status: _status_line(status) for status in range(200, 600)}
@@ -54,6 +54,7 @@ class Cycle:
         "_taken_bytes",
         "_task",
         "_told",
+        "_told_event",
         "_when_left",
         "answered",
         "gone",
@@ -90,7 +91,10 @@ class Cycle:
         self._length_known = length_known
         self._body: list[bytes] = []
         self._taken_bytes = 0
-        self._told = asyncio.Event()
+        self._told = False
+        """There is something for who receives."""
+        self._told_event: asyncio.Event | None = None
+        """Made by the first who has to wait for it: mostly a body is here before anybody asks."""
         self._head = b""
         self._chunked = False
         self._missing_bytes: int | None = None
@@ -113,18 +117,18 @@ class Cycle:
         self._taken_bytes += len(body)
         enough = self._taken_bytes >= (_PIECE_BYTES if self._length_known else _FEW_BYTES)
         if enough or not self._length_known:
-            self._told.set()
+            self._tell()
         return enough
 
     def ended(self) -> None:
         """The request is all here."""
         self.is_whole = True
-        self._told.set()
+        self._tell()
 
     def left(self) -> None:
         """The client is gone."""
         self.gone = True
-        self._told.set()
+        self._tell()
         when_left, self._when_left = self._when_left, None
         if when_left is not None and self._task is not None:
             when_left()
@@ -155,10 +159,11 @@ class Cycle:
             self._owes_continue = False
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._connection.resume_reading()
-        await self._told.wait()
+        if not self._told:
+            await self._wait()
         if self.gone or self.answered:
             return {"type": "http.disconnect"}
-        self._told.clear()
+        self._told = False
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
         self._taken_bytes = 0
@@ -179,6 +184,16 @@ class Cycle:
             raise RuntimeError(f"{kind} is not what an application may send now")
 
     # Inside
+
+    def _tell(self) -> None:
+        self._told = True
+        if self._told_event is not None:
+            self._told_event.set()
+
+    async def _wait(self) -> None:
+        event = self._told_event = self._told_event or asyncio.Event()
+        event.clear()
+        await event.wait()
 
     async def _run(self, app: Callable[..., Awaitable[None]], scope: Any) -> None:
         try:
@@ -202,29 +217,23 @@ class Cycle:
         self._continue(_FAILED, more=False)
 
     def _start(self, status: int, headers: Headers, *, body_follows: bool | None = None) -> None:
-        told: int | None = None
+        named = dict(headers)
+        length = named.get(b"content-length")
+        told = int(length) if length is not None else None
         chunked = False
-        lines = [_STATUS_LINES[status]]
-        for name, value in headers:
-            if name == b"content-length":
-                told = int(value)
-            elif name == b"connection":
-                self.keep_alive = self.keep_alive and b"close" not in value.lower()
-                continue
-            elif name == b"transfer-encoding":
-                # How a body is framed is written below.
-                continue
-            lines.append(b"%b: %b\r\n" % (name, value))
+        if b"connection" in named or b"transfer-encoding" in named:
+            headers = self._without_framing(headers)
+        framing: Headers = []
         if self._method == "HEAD" or status in _NO_BODY:
             told = 0
         elif told is None and self._knows_chunks:
             chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            framing.append((b"transfer-encoding", b"chunked"))
         if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        head = b"".join(lines)
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            framing.append((b"connection", b"close"))
+        head = written(_STATUS_LINES[status], headers, framing)
+        line_ends = len(headers) + len(framing) + 2
+        if head.count(b"\n") != line_ends or head.count(b"\r") != line_ends:
             raise RuntimeError("a header of the answer holds a line end")
         self.started = True
         self._chunked = chunked
@@ -234,6 +243,16 @@ class Cycle:
             self._connection.loop.call_soon(self._flush)
         elif not body_follows:
             self._flush()
+
+    def _without_framing(self, headers: Headers) -> Headers:
+        """The headers but for what is written anew: how the body is framed, and whether the connection goes on."""
+        kept: Headers = []
+        for name, value in headers:
+            if name == b"connection":
+                self.keep_alive = self.keep_alive and b"close" not in value.lower()
+            elif name != b"transfer-encoding":
+                kept.append((name, value))
+        return kept
 
     def _continue(self, body: bytes, *, more: bool) -> None:
         data = body
@@ -253,7 +272,7 @@ class Cycle:
             self._connection.write(data)
         if not more:
             self.answered = True
-            self._told.set()
+            self._tell()
             self._connection.finished(self)
 
     def _flush(self) -> None:

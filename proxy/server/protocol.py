@@ -64,14 +64,11 @@ class Protocol(asyncio.Protocol):
         self.writable = asyncio.Event()
         """Clear while the client has much to take of what was written."""
         self.writable.set()
-        self._in_head = True
         self._unused_bytes = 0  # received since the last piece of a body or end of a request
         self._url = b""
         self._headers: Headers = []
         self._upgrading: Headers | None = None
         """The headers of a request that wants another protocol, while it is read once more."""
-        self._length_known = False
-        self._expects_continue = False
 
     # asyncio.Protocol
 
@@ -106,8 +103,6 @@ class Protocol(asyncio.Protocol):
         """See asyncio."""
         if self._deaf or self._parser is None:
             return
-        if self._current is None:
-            self._idle.set(self._keep_alive_s)
         self._unused_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -118,6 +113,8 @@ class Protocol(asyncio.Protocol):
         else:
             if self._unused_bytes > _UNUSED_LIMIT_BYTES:
                 self._not_http()
+            elif self._current is None:
+                self._idle.set(self._keep_alive_s)
 
     def pause_writing(self) -> None:
         """See asyncio."""
@@ -142,25 +139,16 @@ class Protocol(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request."""
-        self._in_head = True
         self._url = b""
         self._headers = []
-        self._length_known = self._expects_continue = False
 
     def on_url(self, url: bytes) -> None:
         """Part of its target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. What follows a chunked body is none of them (RFC 9110 section 6.5.1)."""
-        if not self._in_head:
-            return
-        name = name.lower()
-        if name == b"content-length":
-            self._length_known = True
-        elif name == b"expect":
-            self._expects_continue = value.lower() == b"100-continue"
-        self._headers.append((name, value))
+        """One header."""
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole: the call begins, or waits for those before it."""
@@ -169,7 +157,9 @@ class Protocol(asyncio.Protocol):
             self._upgrading = self._headers
             return
         headers, self._upgrading = self._upgrading or self._headers, None
-        self._in_head = False
+        # What follows a chunked body is none of them (RFC 9110 section 6.5.1).
+        self._headers = []
+        named = dict(headers)
         version = self._parser.get_http_version()
         path, query = _taken_apart(self._url)
         text = path.decode("ascii")
@@ -179,8 +169,8 @@ class Protocol(asyncio.Protocol):
             method=method,
             keep_alive=version != "1.0" and self._parser.should_keep_alive() and not self._ending,
             knows_chunks=version != "1.0",
-            length_known=self._length_known,
-            expects_continue=self._expects_continue,
+            length_known=b"content-length" in named,
+            expects_continue=named.get(b"expect", b"").lower() == b"100-continue",
         )
         cycle.scope = {
             **self._scope,
@@ -210,7 +200,6 @@ class Protocol(asyncio.Protocol):
         """The request's end."""
         if self._upgrading is not None:
             return
-        self._in_head = True
         self._unused_bytes = 0
         if self._last is not None:
             self._last.ended()

@@ -34,6 +34,7 @@ _NOT_UPSTREAM = _HOP_BY_HOP | {
     b"x-proxy-key",
 }
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
+_AS_LINE = b": ".join
 _CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
@@ -81,6 +82,11 @@ def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> H
     if len(joined.translate(None, _CONTROL)) != len(joined):
         kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]
     return kept
+
+
+def written(start: bytes, headers: Headers, further: Headers) -> bytes:
+    """A message's head as it stands on the wire: its first line, and one for each header."""
+    return b"\r\n".join((start, *map(_AS_LINE, headers), *map(_AS_LINE, further), b"", b""))
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

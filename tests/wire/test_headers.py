@@ -11,6 +11,7 @@ from proxy.wire.headers import (
     to_upstream,
     wants_websocket,
     with_listed,
+    written,
 )
 
 
@@ -110,6 +111,12 @@ def test_framing_that_two_readers_could_read_differently_is_refused(headers):
 def test_header_naming_an_address_is_refused(name):
     with pytest.raises(BadRequest, match="cannot choose an upstream"):
         check_request([(name, b"http://169.254.169.254/")])
+
+
+def test_head_is_its_first_line_and_a_line_for_each_header():
+    head = written(b"GET / HTTP/1.1", [(b"a", b"1"), (b"b", b"")], [(b"a", b"2")])
+
+    assert head == b"GET / HTTP/1.1\r\na: 1\r\nb: \r\na: 2\r\n\r\n"
 
 
 def test_ordinary_headers_pass_the_check():

@@ -25,6 +25,7 @@ _PIECE_BYTES = 1024 * 1024
 _JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join a body with its head than to write both."""
 _HEAD_LIMIT_BYTES = 4 * HEADER_LIMIT_BYTES
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Connection(asyncio.Protocol):
@@ -36,7 +37,6 @@ class Connection(asyncio.Protocol):
         self.answered = False
         """Any byte of the current answer has come."""
         self.status = 0
-        self.reason = ""
         self.headers: Headers = []
         self.complete = False
         self.error: UpstreamError | None = None
@@ -49,7 +49,6 @@ class Connection(asyncio.Protocol):
         self._expects_body = True
         self._keep = True
         self._head_bytes = 0
-        self._reason_parts: list[bytes] = []
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._reading_paused = False
@@ -75,7 +74,7 @@ class Connection(asyncio.Protocol):
         while not self._head_done:
             if self.error is not None:
                 raise self.error
-            await self._wait()
+            await self._news()
 
     @property
     def ready(self) -> bool:
@@ -85,7 +84,7 @@ class Connection(asyncio.Protocol):
     async def read(self) -> bytes:
         """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
         while not self.ready:
-            await self._wait()
+            await self._news()
         if not self._chunks:
             return b""
         chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -129,7 +128,6 @@ class Connection(asyncio.Protocol):
                 self.abort()
             return
         self.answered = True
-        self._silence.set(self._timeout_s)
         if not self._head_done:
             self._head_bytes += len(data)
         try:
@@ -142,6 +140,8 @@ class Connection(asyncio.Protocol):
             self._keep = False
         if not self._head_done and self._head_bytes > _HEAD_LIMIT_BYTES:
             self._fail(UpstreamBroken("the head of the upstream's answer is too long"))
+        if not self.complete:
+            self._silence.set(self._timeout_s)
 
     def eof_received(self) -> bool:
         """See asyncio: close our side too."""
@@ -172,10 +172,6 @@ class Connection(asyncio.Protocol):
 
     # httptools
 
-    def on_status(self, status: bytes) -> None:
-        """Part of the reason phrase."""
-        self._reason_parts.append(status)
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
         self.headers.append((name.lower(), value))
@@ -189,10 +185,8 @@ class Connection(asyncio.Protocol):
             self._fail(UpstreamBroken(f"the upstream answered with status {status}"))
             return
         self.status = status
-        self.reason = b"".join(self._reason_parts).decode("latin-1")
         self._head_done = True
-        framed = {name for name, _ in self.headers if name in (b"content-length", b"transfer-encoding")}
-        self._until_close = not framed
+        self._until_close = _FRAMING.isdisjoint(dict(self.headers))
         self._keep = self._parser.should_keep_alive()
         if not self._expects_body or status in (204, 304):
             self.complete = True
@@ -217,7 +211,6 @@ class Connection(asyncio.Protocol):
             self._wake()
         else:
             self.headers = []
-            self._reason_parts = []
 
     # Inside
 
@@ -234,7 +227,6 @@ class Connection(asyncio.Protocol):
         self.answered = self.complete = self._head_done = False
         self.error = None
         self.headers = []
-        self._reason_parts = []
         self._head_bytes = 0
         self._expects_body = not is_head
         self._timeout_s = timeout_s
@@ -270,9 +262,10 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _wait(self) -> None:
-        self._waiter = self._loop.create_future()
-        await self._waiter
+    def _news(self) -> asyncio.Future[None]:
+        """Done when something has come."""
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     def _write(self, data: bytes, body: bytes = b"") -> None:
         if self._transport is not None and not self.closed:

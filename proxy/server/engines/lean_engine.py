@@ -16,10 +16,11 @@ import aiohappyeyeballs
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest
 from proxy.server.engines.connection import Connection
-from proxy.wire.headers import Headers, first
+from proxy.wire.headers import Headers, first, written
 
 _HAPPY_EYEBALLS_S = 0.25
 """Head start of each address before the next is tried beside it (RFC 8305 section 5)."""
+_CHUNKED: Headers = [(b"transfer-encoding", b"chunked")]
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -133,14 +134,13 @@ class LeanEngine:
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_connection", "_engine", "_key", "complete", "error", "headers", "reason", "status")
+    __slots__ = ("_connection", "_engine", "_key", "complete", "error", "headers", "status")
 
     def __init__(self, engine: LeanEngine, key: tuple[str, int, str | None, bool], connection: Connection) -> None:
         self._engine = engine
         self._key = key
         self._connection: Connection | None = connection
         self.status = connection.status
-        self.reason = connection.reason
         self.headers: Headers = connection.headers
         self.complete = False
         self.error: UpstreamError | None = None
@@ -176,19 +176,14 @@ class _Response:
 
 def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
     """The request's head as bytes, and whether its body goes out chunked."""
-    lines = [
-        b"%b %b%b HTTP/1.1\r\nhost: %b\r\n" % (request.method.encode(), base.path, request.target, base.host_header)
-    ]
-    lines += [b"%b: %b\r\n" % header for header in request.headers]
-    chunked = False
+    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), base.path, request.target, base.host_header)
     body = request.body
+    framing: Headers = []
     if isinstance(body, bytes) or (body is None and request.method in _BODY_METHODS):
-        lines.append(b"content-length: %d\r\n" % len(body or b""))
+        framing = [(b"content-length", b"%d" % len(body or b""))]
     elif body is not None and first(request.headers, b"content-length") is None:
-        chunked = True
-        lines.append(b"transfer-encoding: chunked\r\n")
-    lines.append(b"\r\n")
-    return b"".join(lines), chunked
+        framing = _CHUNKED
+    return written(start, request.headers, framing), framing is _CHUNKED
 
 
 @lru_cache(maxsize=256)
