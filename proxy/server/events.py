@@ -1,5 +1,6 @@
 """The log: one `context_estimate` event per call, one event per change of state. Content and credentials never enter."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +27,7 @@ def configure(*, form: str, level: str, for_good: bool = False) -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(_standard_error()),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=for_good,
     )
 
@@ -47,15 +48,11 @@ def say_call(turn: Turn) -> None:
         return
     line = fields_of(turn)
     line["event"], line["level"], line["timestamp"] = "context_estimate", "info", datetime.now(UTC)
-    stream = _standard_error()
+    stream = sys.stderr
     stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z).decode())
-    stream.flush()
-
-
-def _standard_error() -> Any:
-    import sys  # noqa: PLC0415  looked up late, so that whoever redirects it is heard
-
-    return sys.stderr
+    # Written line by line, it has gone out already.
+    if not stream.line_buffering:
+        stream.flush()
 
 
 def fields_of(turn: Turn) -> dict[str, Any]:
