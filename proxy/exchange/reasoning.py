@@ -107,7 +107,9 @@ def keeps_reasoning(received: Received, policy: Policy) -> bool:
         return False
     messages = received.conversation.messages
     last = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "assistant"), -1)
+    if last < 0:
+        return True
     start = last
     while start > 0 and messages[start - 1].role == "assistant":
         start -= 1
-    return not brings_reasoning(messages, range(max(start, 0), last + 1), policy.reasoning.rule)
+    return not brings_reasoning(messages, range(start, last + 1), policy.reasoning.rule)

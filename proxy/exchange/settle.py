@@ -100,7 +100,7 @@ def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
     keys = [history_key(received.seed, response_id)] if response_id else []
     if received.conversation.server_moves:
         keys.append(received.origin)
-    return tuple(msgspec.structs.replace(anchor, key=key, plan_id=b"", removed_tokens=0) for key in keys)
+    return tuple([msgspec.structs.replace(anchor, key=key, plan_id=b"", removed_tokens=0) for key in keys])
 
 
 def _outcome(observation: Observation, circumstances: Circumstances) -> str:
@@ -148,7 +148,7 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         system_tokens=context.system,
         tools_tokens=context.tools,
         by_tool=by_tool,
-        decisions=tuple(_said(edit) for edit in ready.new_edits),
+        decisions=tuple(map(_said, ready.new_edits)),
         plan_id=anchor.plan_id,
         last_input=context.last_input,
         last_output=context.last_output_resent,

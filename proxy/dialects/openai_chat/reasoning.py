@@ -17,6 +17,7 @@ from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, wit
 
 _TEXTS = ("reasoning_content", "reasoning")
 _SIGNATURES = ("extra_content", "thought_signature")
+_PLACES = frozenset({*_TEXTS, *_SIGNATURES, "reasoning_details", "tool_calls"})
 _GROWING = ("text", "summary", "data")
 _MOST_CALLS = 256
 
@@ -33,6 +34,8 @@ class KeptReasoning:
 
     def take(self, delta: Mapping[str, Any]) -> None:
         """A delta or a whole message."""
+        if _PLACES.isdisjoint(delta):
+            return
         for name in _TEXTS:
             piece = delta.get(name)
             if isinstance(piece, str) and self._room.take(piece):

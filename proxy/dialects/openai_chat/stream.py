@@ -40,6 +40,15 @@ class _Choice:
             self.print.call(str(old["name"]))
         return said
 
+    def reply(self, visible_chars: int, choices: int) -> Reply:
+        """What is kept of it, as one of so many that share so many visible characters."""
+        return Reply(
+            fingerprint=self.print.digest(),
+            share=self.print.visible_chars / visible_chars if visible_chars else 1 / choices,
+            calls=self.calls,
+            reasoning=self.kept.packed() if self.kept is not None else "",
+        )
+
     def _call(self, call: dict[str, Any]) -> None:
         """A piece of a call: a new id starts a new call, even where a provider repeats the index."""
         body = mapping(call.get("function")) or mapping(call.get("custom"))
@@ -102,34 +111,26 @@ class _Answer:
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""
         choices = [self._choices[index] for index in sorted(self._choices)]
-        ended = self.done or any(choice.finish for choice in choices)
+        finishes = {choice.finish for choice in choices}
+        ended = self.done or any(finishes)
         outcome = "ok" if complete and ended else "truncated"
         error = self.error or {}
         code = error.get("code") if isinstance(error.get("code"), int | str) else error.get("status_code")
         if self.error is not None:
             outcome = "error"
-        elif any(choice.finish == "content_filter" for choice in choices):
+        elif "content_filter" in finishes:
             outcome = "blocked"
-        visible = sum(choice.print.visible_chars for choice in choices)
-        shares = [choice.print.visible_chars / visible if visible else 1 / len(choices) for choice in choices]
+        visible = sum([choice.print.visible_chars for choice in choices])
         return Observation(
             usage=self.usage,
             outcome=outcome,
             error_type=str(error.get("type") or code or "error") if error else "",
             error_code=code,
             error_text=str(error.get("message") or ""),
-            replies=tuple(
-                Reply(
-                    fingerprint=choice.print.digest(),
-                    share=share,
-                    calls=choice.calls,
-                    reasoning=choice.kept.packed() if choice.kept is not None else "",
-                )
-                for choice, share in zip(choices, shares, strict=True)
-            ),
-            tool_calls=sum(choice.calls for choice in choices),
+            replies=tuple([choice.reply(visible, len(choices)) for choice in choices]),
+            tool_calls=sum([choice.calls for choice in choices]),
             has_content=self.has_content,
-            text="".join(said for index, said in self._text or () if index == min(self._choices)),
+            text="".join(said for index, said in self._text if index == min(self._choices)) if self._text else "",
             finish=choices[0].finish if choices else "",
         )
 

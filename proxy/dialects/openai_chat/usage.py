@@ -25,9 +25,8 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     Three providers leave something outside the two sums, and the total tells: xAI its reasoning, Google's compatible
     endpoint its (unnamed) thinking, Mistral its audio. xAI has also been seen to leave cached tokens out of the prompt.
     """
-    prompt, completion, total = (
-        count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
+    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    total = count(usage.get("total_tokens"))
     inside = mapping(usage.get("prompt_tokens_details"))
     outside = mapping(usage.get("completion_tokens_details"))
     cached = first_count(inside.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
