@@ -13,7 +13,9 @@ from proxy.stores.turnlog import TurnLog
 
 MIB = 1024 * 1024
 _SWEEP_STEPS = 4
-"""Rows looked at with every write: twice what a write adds, so that removal keeps up."""
+"""Rows looked at for every write: twice what a write adds, so that removal keeps up."""
+_SWEEP_EVERY = 16
+"""Writes of anchors that are swept for together: looking costs more than what is looked at."""
 
 
 def anchor_bytes(anchor: Anchor) -> int:
@@ -57,6 +59,7 @@ class MemoryStore:
         self._plans: Shelf[bytes, Plan] = Shelf(most=most_anchors, room_bytes=room_bytes // 2, ttl_s=ttl_s, clock=clock)
         self._turns = TurnLog(most=most_turns, room_bytes=room_bytes // 8, ttl_s=ttl_s, clock=clock)
         self._attic = Attic(room_bytes=room_bytes // 8, ttl_s=ttl_s, clock=clock)
+        self._unswept = 0
         self._learned: Shelf[str, bytes] = Shelf(most=4096, room_bytes=4 * MIB, ttl_s=ttl_s, clock=clock)
 
     @property
@@ -96,7 +99,8 @@ class MemoryStore:
 
     def keep_anchor(self, anchor: Anchor) -> None:
         """Of `settle` the anchor alone."""
-        self._plans.renew(anchor.plan_id)
+        if anchor.plan_id:
+            self._plans.renew(anchor.plan_id)
         self._keep(anchor)
 
     def keep_turn(self, turn: Turn, expires: float | None = None) -> None:
@@ -134,5 +138,8 @@ class MemoryStore:
 
     def _keep(self, anchor: Anchor) -> None:
         self._anchors.put(anchor.key, anchor, anchor_bytes(anchor))
-        self._anchors.sweep(_SWEEP_STEPS)
-        self._plans.sweep(_SWEEP_STEPS)
+        self._unswept += 1
+        if self._unswept >= _SWEEP_EVERY:
+            self._unswept = 0
+            self._anchors.sweep(_SWEEP_EVERY * _SWEEP_STEPS)
+            self._plans.sweep(_SWEEP_EVERY * _SWEEP_STEPS)

@@ -99,7 +99,8 @@ class Resilient:
         """See Ledger; while the store is down, durable as long as this process lives."""
         with contextlib.suppress(Unstorable):
             await self._memory.decide(anchor, plan)
-        await self._write((anchor, None, ()), lambda store: store.decide(anchor, plan))
+        self._owe((anchor, None, ()))
+        await self._ask(lambda store: store.decide(anchor, plan))
 
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger."""
@@ -108,8 +109,8 @@ class Resilient:
         if originals:
             self._memory.keep_originals(turn.session, originals)
         self._rows.append((turn, self._clock() + self._ttl_s))
-        places = tuple(original.id for original in originals)
-        await self._write((anchor, turn, places), lambda store: store.settle(anchor, turn, originals))
+        self._owe((anchor, turn, tuple([original.id for original in originals])))
+        await self._ask(lambda store: store.settle(anchor, turn, originals))
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger. What the store has not and this process still knows is filled in."""
@@ -155,9 +156,8 @@ class Resilient:
             self._memory.keep_turn(*self._rows.popleft())
         return self._memory
 
-    async def _write(self, owed: Owed, write: Callable[[Ledger], Awaitable[None]]) -> None:
+    def _owe(self, owed: Owed) -> None:
         (self._under_way if self.healthy else self._owed).append(owed)
-        await self._ask(write)
 
     async def _ask(self, ask: Callable[[Ledger], Awaitable[T]]) -> T | None:
         store = self._primary

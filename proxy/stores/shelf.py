@@ -45,7 +45,8 @@ class Shelf(Generic[K, V]):
 
     def put(self, key: K, value: V, size_bytes: int, expires: float | None = None) -> bool:
         """Keep the value for the shelf's life, or until `expires` (Unix seconds); False when it is too large to fit."""
-        self.drop(key)
+        if key in self._held:
+            self.drop(key)
         if size_bytes > self._room:
             return False
         self._held[key] = (value, size_bytes, self._clock() + self._ttl_s if expires is None else expires)

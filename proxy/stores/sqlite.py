@@ -137,17 +137,17 @@ class SqliteStore:
 
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
-        packed = None if anchor is None else (anchor, self._sealing.pack_anchor(anchor))
-        rows = Rows(anchor=packed, turn=(turn, pack(turn)), originals=tuple(originals))
+        row = (turn, pack(turn))
         if anchor is None:
-            self._writer.behind(rows)
+            self._writer.behind(Rows(turn=row, originals=tuple(originals)))
             return
+        rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), turn=row, originals=tuple(originals))
         with self._unwritten_lock:
             self._unwritten[anchor.key] = anchor
         try:
             self._writer.behind(rows)
         except StoreError:
-            self._written(anchor)
+            self._written([anchor])
             raise
         self._front.put(anchor.key, anchor, anchor_bytes(anchor))
         self._plans.renew(anchor.plan_id)
@@ -227,10 +227,11 @@ class SqliteStore:
             self._writer.lose(error)
         return error
 
-    def _written(self, anchor: Anchor) -> None:
+    def _written(self, anchors: Sequence[Anchor]) -> None:
         with self._unwritten_lock:
-            if self._unwritten.get(anchor.key) is anchor:
-                del self._unwritten[anchor.key]
+            for anchor in anchors:
+                if self._unwritten.get(anchor.key) is anchor:
+                    del self._unwritten[anchor.key]
 
     def _newest_seq(self) -> int:
         row = self._reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'anchors'").fetchone()

@@ -10,8 +10,9 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,11 @@ _SWEEP_EVERY_S = 2.0
 _SWEEP_STEPS = 20
 # Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
 _MOST_INTEGER = 2**40
+_PUT_ANCHOR = "INSERT OR REPLACE INTO anchors (key, writer, expires, packed) VALUES (?, ?, ?, ?)"
+_PUT_TURN = (
+    "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens, removed_tokens,"
+    " packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +61,7 @@ class _Stop:
 
 
 class Writer:
-    """Owns one connection. `on_written` hears of every committed anchor, on the writer's thread."""
+    """Owns one connection. `on_written` hears of the anchors of every commit, on the writer's thread."""
 
     def __init__(
         self,
@@ -66,7 +72,7 @@ class Writer:
         clock: Callable[[], float],
         room_bytes: int,
         writer_id: int,
-        on_written: Callable[[Anchor], None],
+        on_written: Callable[[Sequence[Anchor]], None],
         sealing: Sealing = PLAIN,
     ) -> None:
         self._path = path
@@ -122,7 +128,7 @@ class Writer:
             self._wake.put(_Stop())
             self._thread.join()
         # Whoever is told holds this writer: together they would stay, with all that a store knows, until a collection.
-        self._on_written = lambda _anchor: None
+        self._on_written = lambda _anchors: None
         failure, self._failure = self._failure, None
         if failure:
             raise failure
@@ -164,62 +170,42 @@ class Writer:
                 error = self._failed(cause)
         if error is not None and any(done is None for _, done in batch):
             self._failure = error
-        for rows, done in batch:
+        # First, so that whoever waited finds nothing older than what is written.
+        self._on_written([rows.anchor[0] for rows, _ in batch if rows.anchor is not None])
+        for _, done in batch:
             if done is not None:
                 done(error)
-            if rows.anchor is not None:
-                self._on_written(rows.anchor[0])
 
     def _commit(self, batch: list[Rows]) -> None:
-        execute = self._connection.execute
+        execute, many, expires = self._connection.execute, self._connection.executemany, self._expires()
         execute("BEGIN IMMEDIATE")
+        many(
+            _PUT_ANCHOR, [(row[0].key, self._id, expires, row[1]) for rows in batch if (row := rows.anchor) is not None]
+        )
+        many(_PUT_TURN, [_columns(*rows.turn, expires) for rows in batch if rows.turn is not None])
         for rows in batch:
-            if rows.anchor is not None:
-                self._put_anchor(*rows.anchor, rows.plan)
-            if rows.turn is not None:
-                self._put_turn(*rows.turn)
-                if rows.originals:
-                    self._put_originals(rows.turn[0].session, rows.originals)
+            if rows.anchor is not None and rows.anchor[0].plan_id:
+                self._put_plan(rows.anchor[0].plan_id, rows.plan, expires)
+            if rows.turn is not None and rows.originals:
+                self._put_originals(rows.turn[0].session, rows.originals, expires)
             if rows.learned is not None:
-                execute("INSERT OR REPLACE INTO learned VALUES (?, ?, ?)", _with_expiry(rows.learned, self._expires()))
+                name, value = rows.learned
+                execute("INSERT OR REPLACE INTO learned VALUES (?, ?, ?)", (name, expires, value))
         execute("COMMIT")
 
-    def _put_anchor(self, anchor: Anchor, packed: bytes, plan: Plan | None) -> None:
-        execute, expires = self._connection.execute, self._expires()
-        execute(
-            "INSERT OR REPLACE INTO anchors (key, writer, expires, packed) VALUES (?, ?, ?, ?)",
-            (anchor.key, self._id, expires, packed),
-        )
-        if not anchor.plan_id:
-            return
+    def _put_plan(self, plan_id: bytes, plan: Plan | None, expires: float) -> None:
+        """Keep the plan for another life; with its content where it is new."""
+        execute = self._connection.execute
         # With a key, a plan of that id may lie here that this key does not open, or that was written without one.
         if plan is None or not self._sealing.seals:
-            known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, anchor.plan_id)).rowcount
+            known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, plan_id)).rowcount
             if known or plan is None:
                 return
-        values = (anchor.plan_id, expires, self._sealing.pack_plan(anchor.plan_id, plan))
+        values = (plan_id, expires, self._sealing.pack_plan(plan_id, plan))
         execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
 
-    def _put_turn(self, turn: Turn, packed: bytes) -> None:
-        self._connection.execute(
-            "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens,"
-            " removed_tokens, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                turn.session,
-                turn.at,
-                turn.turn,
-                self._expires(),
-                turn.label,
-                turn.model,
-                turn.upstream,
-                min(turn.usage.input_tokens or 0, _MOST_INTEGER),
-                min(turn.removed_tokens, _MOST_INTEGER),
-                packed,
-            ),
-        )
-
-    def _put_originals(self, session: str, originals: tuple[Original, ...]) -> None:
-        execute, expires = self._connection.execute, self._expires()
+    def _put_originals(self, session: str, originals: tuple[Original, ...], expires: float) -> None:
+        execute = self._connection.execute
         for original in originals:
             packed = self._sealing.pack_original(session, original)
             execute(
@@ -273,5 +259,16 @@ class Writer:
             return False
 
 
-def _with_expiry(learned: tuple[str, bytes], expires: float) -> tuple[str, float, bytes]:
-    return (learned[0], expires, learned[1])
+def _columns(turn: Turn, packed: bytes, expires: float) -> tuple[Any, ...]:
+    return (
+        turn.session,
+        turn.at,
+        turn.turn,
+        expires,
+        turn.label,
+        turn.model,
+        turn.upstream,
+        min(turn.usage.input_tokens or 0, _MOST_INTEGER),
+        min(turn.removed_tokens, _MOST_INTEGER),
+        packed,
+    )
