@@ -137,11 +137,6 @@ class Protocol(asyncio.Protocol):
 
     # httptools
 
-    def on_message_begin(self) -> None:
-        """A request."""
-        self._url = b""
-        self._headers = []
-
     def on_url(self, url: bytes) -> None:
         """Part of its target."""
         self._url += url
@@ -157,11 +152,10 @@ class Protocol(asyncio.Protocol):
             self._upgrading = self._headers
             return
         headers, self._upgrading = self._upgrading or self._headers, None
-        # What follows a chunked body is none of them (RFC 9110 section 6.5.1).
-        self._headers = []
+        path, query = _taken_apart(self._url)
+        self._url, self._headers = b"", []
         named = dict(headers)
         version = self._parser.get_http_version()
-        path, query = _taken_apart(self._url)
         text = path.decode("ascii")
         method = self._parser.get_method().decode("ascii")
         cycle = Cycle(
@@ -201,6 +195,8 @@ class Protocol(asyncio.Protocol):
         if self._upgrading is not None:
             return
         self._unused_bytes = 0
+        # What followed a chunked body is no header of any request (RFC 9110 section 6.5.1).
+        self._headers = []
         if self._last is not None:
             self._last.ended()
 
@@ -234,7 +230,8 @@ class Protocol(asyncio.Protocol):
             self._begin(self._waiting.popleft())
         else:
             self._idle.set(self._keep_alive_s)
-        self.resume_reading()
+        if self._read_paused:
+            self.resume_reading()
 
     def close(self) -> None:
         """End the connection once all is written."""
@@ -264,6 +261,7 @@ class Protocol(asyncio.Protocol):
         lines = [b"%b %b HTTP/%b\r\n" % (method, self._url, version)]
         lines += [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
         self._parser = self._new_parser()
+        self._url, self._headers = b"", []
         self.data_received(b"".join([*lines, b"\r\n", rest]))
 
     def _not_http(self) -> None:

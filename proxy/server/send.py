@@ -53,9 +53,11 @@ async def sent(shared: Shared, call: Call) -> Answer:
     if answer.status in _ABOUT_THE_BODY:
         text, held = await _read_error(answer)
         refusal = call.dialect.refusal(answer.status, text)
-    elif _may_overflow(call) and is_event_stream(answer.headers):
+    elif not _may_overflow(call):
+        return answer, ()
+    elif is_event_stream(answer.headers):
         held, refusal = await _peeked(call, answer)
-    elif _may_overflow(call) and answer.status == _OK:
+    elif answer.status == _OK:
         text, held = await _read_error(answer)
         reader = call.dialect.reader(stream=False)
         reader.feed(text)
