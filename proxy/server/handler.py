@@ -155,17 +155,18 @@ class Handler:
             for anchor in settled.held:
                 await self.shared.ledger.decide(anchor, EMPTY_PLAN)
             await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
-            await self._transcribed(call, turn)
+            if self._transcripts is not None:
+                await self._transcribed(self._transcripts, call, turn)
         except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
             self.shared.watch.failed("settle", error)
 
-    async def _transcribed(self, call: Call, turn: Turn) -> None:
-        """Keep the conversation as its client has it, where that is wanted and the request is one that holds it."""
+    async def _transcribed(self, transcripts: Transcripts, call: Call, turn: Turn) -> None:
+        """Keep the conversation as its client has it, where the request is one that holds it."""
         is_whole = turn.purpose == "main" and turn.outcome != "error" and not call.received.conversation.server_history
-        if self._transcripts is None or not is_whole:
+        if not is_whole:
             return
         try:
-            await self._transcripts.keep(turn.session, turn.model, call.received.view.body)
+            await transcripts.keep(turn.session, turn.model, call.received.view.body)
         except OSError as error:
             self.shared.watch.failed("transcript", error)
 
