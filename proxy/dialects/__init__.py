@@ -4,6 +4,7 @@ DIALECTS is the one table: how a request's path ends → which dialect reads it.
 """
 
 import re
+from functools import lru_cache
 
 from proxy.dialects.anthropic_messages import AnthropicMessages
 from proxy.dialects.base import Dialect
@@ -30,4 +31,13 @@ DIALECTS: tuple[tuple[re.Pattern[str], Dialect], ...] = (
 
 def dialect_for(path: str) -> Dialect | None:
     """The dialect of a path (without query); None for everything that we relay unread."""
+    return _known(path) if len(path) <= _LONGEST_KNOWN else _found(path)
+
+
+def _found(path: str) -> Dialect | None:
     return next((dialect for pattern, dialect in DIALECTS if pattern.search(path)), None)
+
+
+_LONGEST_KNOWN = 256
+_known = lru_cache(maxsize=256)(_found)
+"""Clients ask for few paths, again and again."""

@@ -17,7 +17,8 @@ from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, wit
 
 _TEXTS = ("reasoning_content", "reasoning")
 _SIGNATURES = ("extra_content", "thought_signature")
-_PLACES = frozenset({*_TEXTS, *_SIGNATURES, "reasoning_details", "tool_calls"})
+PLACES = frozenset({*_TEXTS, *_SIGNATURES, "reasoning_details", "tool_calls"})
+"""Where there may be something to keep."""
 _GROWING = ("text", "summary", "data")
 _MOST_CALLS = 256
 
@@ -34,8 +35,6 @@ class KeptReasoning:
 
     def take(self, delta: Mapping[str, Any]) -> None:
         """A delta or a whole message."""
-        if _PLACES.isdisjoint(delta):
-            return
         for name in _TEXTS:
             piece = delta.get(name)
             if isinstance(piece, str) and self._room.take(piece):

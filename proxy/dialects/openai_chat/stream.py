@@ -6,7 +6,7 @@ from typing import Any
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
-from proxy.dialects.openai_chat.reasoning import KeptReasoning
+from proxy.dialects.openai_chat.reasoning import PLACES, KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
 from proxy.ledger.records import Reply
@@ -21,13 +21,16 @@ class _Choice:
         self.print = ReplyPrint()
         self.finish = ""
         self.calls = 0
-        self.kept = KeptReasoning() if keep_reasoning else None
+        self._keeps_reasoning = keep_reasoning
+        self._kept: KeptReasoning | None = None
+        """None while there was nothing to keep."""
         self._last_ids: dict[int, str] = {}
 
     def take(self, delta: Mapping[str, Any]) -> str:
         """A delta or a whole message; returns its visible text."""
-        if self.kept is not None:
-            self.kept.take(delta)
+        if self._keeps_reasoning and not PLACES.isdisjoint(delta):
+            self._kept = self._kept or KeptReasoning()
+            self._kept.take(delta)
         said = _said(delta.get("content"))
         if isinstance(delta.get("refusal"), str):
             said += delta["refusal"]
@@ -46,7 +49,7 @@ class _Choice:
             fingerprint=self.print.digest(),
             share=self.print.visible_chars / visible_chars if visible_chars else 1 / choices,
             calls=self.calls,
-            reasoning=self.kept.packed() if self.kept is not None else "",
+            reasoning=self._kept.packed() if self._kept is not None else "",
         )
 
     def _call(self, call: dict[str, Any]) -> None:
