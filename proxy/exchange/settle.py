@@ -54,7 +54,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
     """The call's outcome. Usage that cannot be is kept out of the anchor and out of both bills; the row shows it."""
-    usage = observation.usage
+    usage, conversation = observation.usage, ready.received.conversation
     possible = is_possible(usage, window=ready.context.window, sent_estimate=ready.context.total)
     outcome = _outcome(observation, circumstances)
     advances = outcome in ("ok", "blocked") or (outcome in ("truncated", "client_closed") and possible)
@@ -74,11 +74,11 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         actual=(usage.input_tokens or 0) - ready.known_tokens,
         anchored=ready.context.basis == "anchored",
         # A client's side call often leaves out the tools that the conversation's own calls carry.
-        usable=not ready.received.conversation.utility
+        usable=not conversation.utility
         and is_usable(
             complete=outcome == "ok",
             possible=possible,
-            server_edits=ready.received.conversation.server_edits or observation.server_edited,
+            server_edits=conversation.server_edits or observation.server_edited,
             media=ready.inputs.has_media,
             edited=ready.inputs.edited or ready.summarised,
         ),
