@@ -50,7 +50,8 @@ class Incoming:
             self.gone = True
             raise ClientGone
         body: bytes = message.get("body", b"")
-        self._check_size(len(body))
+        if len(body) > self._limit_bytes:
+            raise self._refused()
         if message.get("more_body", False):
             return b"".join([body, *[piece async for piece in self._pieces(len(body))]])
         self._watch()
@@ -72,7 +73,8 @@ class Incoming:
                 raise ClientGone
             piece: bytes = message.get("body", b"")
             total += len(piece)
-            self._check_size(total)
+            if total > self._limit_bytes:
+                raise self._refused()
             more = message.get("more_body", False)
             if not more:
                 # The last piece: from here on only the client's leaving can come.
@@ -93,10 +95,9 @@ class Incoming:
         if self._served is not None:
             self._served.release()
 
-    def _check_size(self, size_bytes: int) -> None:
-        if size_bytes > self._limit_bytes:
-            self.too_large = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
-            raise self.too_large
+    def _refused(self) -> BodyTooLarge:
+        self.too_large = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
+        return self.too_large
 
     def _watch(self) -> None:
         if self._answered:

@@ -5,6 +5,7 @@ two). Rules: RFC 9110 section 7.6.1 (hop-by-hop), RFC 9112 sections 5.2 and 6.1â
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from proxy.errors import BadRequest
 
@@ -35,6 +36,7 @@ _NOT_UPSTREAM = _HOP_BY_HOP | {
 }
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _AS_LINE = b": ".join
+_VALUE = itemgetter(1)
 _CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
@@ -43,21 +45,20 @@ def check_request(headers: Headers) -> int | None:
 
     Raises BadRequest for framing that two readers could understand differently, and for headers naming an address.
     """
-    framing: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _FRAMING:
-            if framing.setdefault(name, value) != value:
-                raise BadRequest(f"conflicting {name.decode()} headers")
-        elif name.startswith(b"x-") and _names_address(name):
+    named = dict(headers)
+    if len(named) < len(headers):
+        _check_repeated(headers)
+    for name in named:
+        if name.startswith(b"x-") and _names_address(name):
             raise BadRequest(f"{name.decode('latin-1')}: a request cannot choose an upstream address")
-    joined = b"".join([value for _, value in headers])
+    joined = b"".join(map(_VALUE, headers))
     # Numbers: looking for bytes in bytes raises and swallows an error each time.
     if 0x0D in joined or 0x0A in joined or 0 in joined:
         raise BadRequest("a header value spans lines or contains NUL")
-    length = framing.get(b"content-length")
+    length = named.get(b"content-length")
     if length is not None and not (length.isdigit() and length.isascii()):
         raise BadRequest("content-length is not a number")
-    coding = framing.get(b"transfer-encoding")
+    coding = named.get(b"transfer-encoding")
     if coding is not None:
         if length is not None:
             raise BadRequest("content-length together with transfer-encoding")
@@ -78,7 +79,7 @@ def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> H
     length (204, 304). A header that no server could write again (control characters) is left out.
     """
     kept = _without(headers, _HOP_BY_HOP, (*drop, b"content-length") if status in (204, 304) else drop)
-    joined = b"".join([value for _, value in kept])
+    joined = b"".join(map(_VALUE, kept))
     if len(joined.translate(None, _CONTROL)) != len(joined):
         kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]
     return kept
@@ -125,6 +126,13 @@ def wants_websocket(headers: Headers) -> bool:
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer is a stream of server-sent events."""
     return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")
+
+
+def _check_repeated(headers: Headers) -> None:
+    framing: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _FRAMING and framing.setdefault(name, value) != value:
+            raise BadRequest(f"conflicting {name.decode()} headers")
 
 
 def _names_address(name: bytes) -> bool:
