@@ -7,7 +7,7 @@ keys, colons and the known lengths of the values gives every offset. Bodies that
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
 from typing import Any
@@ -50,21 +50,21 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
     """Key → span of its value, for the JSON object at raw[start:end]; raises NotPlain."""
     end = len(raw) if end is None else end
     try:
-        values: Iterable[tuple[str, int | None]] = [
-            (key, len(value)) for key, value in _RAW_OBJECT.decode(_between(raw, start, end)).items()
-        ]
+        values: Mapping[str, Sized | None] = _RAW_OBJECT.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
         values = _scanned_keys(raw, start, end)
     position = _expect(raw, start, b"{")
     spans: dict[str, Span] = {}
-    for key, length in values:
+    between = b""
+    for key, value in values.items():
         # As most programs write it; a value never begins with white space.
-        plain = (b"," if spans else b"") + dumps(key) + b":"
+        plain = between + dumps(key) + b":"
         at = position + len(plain)
         if not raw.startswith(plain, position, end) or raw[at : at + 1] <= b" ":
             at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
-        position = at + length if length is not None else _value_end(raw, at, end)
+        position = at + len(value) if value is not None else _value_end(raw, at, end)
         spans[key] = (at, position)
+        between = b","
     _expect(raw, position, b"}")
     return spans
 
@@ -211,11 +211,11 @@ def _checked(raw: bytes, start: int, end: int) -> Any:
         raise NotPlain("not JSON") from error
 
 
-def _scanned_keys(raw: bytes, start: int, end: int) -> list[tuple[str, int | None]]:
+def _scanned_keys(raw: bytes, start: int, end: int) -> dict[str, None]:
     value = _checked(raw, start, end)
     if not isinstance(value, dict):
         raise NotPlain("expected an object")
-    return [(key, None) for key in value]
+    return dict.fromkeys(value)
 
 
 def _scanned_elements(raw: bytes, start: int, end: int) -> list[Span]:
