@@ -8,6 +8,7 @@ the client orders its JSON keys. System text and tools are not in the chain: age
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -60,6 +61,7 @@ def _sorted(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=1024)
 def seed_key(dialect: str, caller: str) -> bytes:
     """The chain's start. `caller` is the proxy key's name or a keyed digest of a credential, never the credential."""
     return blake2b(f"{dialect}\0{caller}".encode(), digest_size=KEY_BYTES).digest()

@@ -66,8 +66,13 @@ class Notes:
         """
         found = self._own.get(name)
         if found is None:
-            known = self._before.get(name, ())[: self.shared]
-            found = self._own[name] = (*known, *make(known))
+            before = self._before.get(name)
+            if before is None:
+                found = tuple(make(()))
+            else:
+                known = before[: self.shared]
+                found = (*known, *make(known))
+            self._own[name] = found
         return found
 
     def upto(self, name: Hashable, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:

@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Sized)
 # Slot, key and a parsed message without its texts: 540 to 620 bytes by tracemalloc.
 _ENTRY_BYTES = 640
 _SMALL_BYTES = 1024
-"""Of raw bytes: what is made of less is not measured but taken for as large, twice."""
+"""Of raw bytes: less is kept as it is, and what is made of it is not measured but taken for as large, twice."""
 _DIGEST_BYTES = 16
 
 
@@ -23,7 +23,7 @@ class Recall:
     """A bounded memo from raw bytes to whatever was made of them; least recently used goes first.
 
     `room_bytes` bounds the memory of what was made, of its keys and of beginnings of whole bodies (`lines`), a third
-    and two thirds of it. Of the raw bytes only a digest is kept: they would double what a message takes.
+    and two thirds of it. Of raw bytes that are not few only a digest is kept: they would double what a message takes.
     """
 
     def __init__(self, room_bytes: int = 64 * 1024 * 1024) -> None:
@@ -35,14 +35,14 @@ class Recall:
 
     def get(self, kind: Hashable, raw: bytes, make: Callable[[bytes], T]) -> T:
         """What `make(raw)` gave when these bytes were first seen. `kind`: everything else that `make` depends on."""
-        key = (kind, blake2b(raw, digest_size=_DIGEST_BYTES).digest())
+        key = (kind, raw if len(raw) < _SMALL_BYTES else blake2b(raw, digest_size=_DIGEST_BYTES).digest())
         known = self._known
         found = known.get(key)
         if found is not None:
             known.move_to_end(key)
             return cast("T", found[0])
         value = make(raw)
-        size_bytes = _ENTRY_BYTES + (2 * len(raw) if len(raw) < _SMALL_BYTES else _size_of(value))
+        size_bytes = _ENTRY_BYTES + (3 * len(raw) if len(raw) < _SMALL_BYTES else _size_of(value))
         known[key] = (value, size_bytes)
         self._held += size_bytes
         while self._held > self._room and len(known) > 1:
