@@ -35,6 +35,8 @@ LABEL_HEADERS = (
     "vscode-sessionid",
 )
 _FIELDS = ("session_id", "sessionId", "prompt_cache_key")
+_NAMING = frozenset((*_FIELDS, "metadata", "conversation"))
+"""All fields that are looked at."""
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,512}")
 
 
@@ -43,7 +45,9 @@ def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
 
     `headers` has lower-case names, and need have no others than `LABEL_HEADERS`; `fields` are the request's small top-level values.
     """
-    candidates: list[object] = [headers[name] for name in LABEL_HEADERS if name in headers] if headers else []
+    if not headers and _NAMING.isdisjoint(fields):
+        return ""
+    candidates: list[object] = [headers[name] for name in LABEL_HEADERS if name in headers]
     metadata = fields.get("metadata")
     if isinstance(metadata, dict):
         candidates += [_claude_code(metadata.get("user_id")), metadata.get("session_id"), metadata.get("sessionId")]

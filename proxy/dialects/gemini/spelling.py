@@ -16,7 +16,10 @@ def snake(name: str) -> str:
 
 def spelled(holder: Mapping[str, Any], name: str) -> str:
     """The spelling under which the object has this field, given in camel case; empty when it has none."""
-    return next((spelling for spelling in (name, snake(name)) if spelling in holder), "")
+    if name in holder:
+        return name
+    other = snake(name)
+    return other if other in holder else ""
 
 
 def either(holder: Mapping[str, Any], name: str) -> Any:

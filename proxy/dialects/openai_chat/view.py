@@ -86,12 +86,10 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
 
 
 def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
-    found = [
-        recall.get("tools", body[slice(*fields[name])], parse_tools)
-        for name in ("tools", "functions")
-        if name in fields
-    ]
-    return found[0] if found else NO_TOOLS
+    for name in ("tools", "functions"):
+        if name in fields:
+            return recall.get("tools", body[slice(*fields[name])], parse_tools)
+    return NO_TOOLS
 
 
 def parse_message(raw: bytes) -> Message:
