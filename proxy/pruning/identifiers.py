@@ -44,8 +44,13 @@ def best_of(
     found: Mapping[str, int], count: Callable[[str], int], room_tokens: int, known: Collection[str] = ()
 ) -> tuple[str, ...]:
     """The same from identifiers with their frequency."""
-    about = {word: _about(word) for word in found if word not in known}
-    worth = {word: _worth(word, found[word]) / tokens for word, tokens in about.items()}
+    about: dict[str, int] = {}
+    worth: dict[str, float] = {}
+    for word, times in found.items():
+        if word not in known:
+            weight, tokens = _weighed(word)
+            about[word] = tokens
+            worth[word] = (weight * (1 + math.log2(times)) if times > 1 else weight) / tokens
     ranked = sorted(about, key=worth.__getitem__, reverse=True)
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
     # too generous, then counted as a whole and cut until they fit.
@@ -63,14 +68,11 @@ def best_of(
     return tuple(word for word in found if word in chosen)
 
 
-def _worth(word: str, times: int) -> float:
-    weight = _WEIGHT[kind_of(word)]
-    return weight * (1 + math.log2(times)) if times > 1 else weight
-
-
-def _about(word: str) -> int:
-    """Tokens of a word behind a space, roughly: digits come in threes, letters in larger pieces."""
-    return 1 + len(word) // (3 if word.isdigit() else 5)
+def _weighed(word: str) -> tuple[int, int]:
+    """An identifier's weight, and about its tokens behind a space: digits come in threes, letters in larger pieces."""
+    if word.isdigit():
+        return _WEIGHT["number"], 1 + len(word) // 3
+    return _WEIGHT[_kind_of_name(word)], 1 + len(word) // 5
 
 
 @remembered(room_bytes=12 * 1024 * 1024)
