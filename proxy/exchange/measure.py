@@ -33,7 +33,9 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     totals = weighed.totals
     if not plan.edits:
         return list(totals)
-    leading = weighed.notes.upto(("standing", weighed.scale), plan.edits, lambda _: _leading_tokens(weighed, plan))
+    # A call that decides something is asked under two plans, the longer of which is the next call's first.
+    name = ("standing", weighed.scale, len(plan.edits))
+    leading = weighed.notes.upto(name, plan.edits, lambda _: _leading_tokens(weighed, plan))
     return [*leading, *totals[len(leading) :]]
 
 
