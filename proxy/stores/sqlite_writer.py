@@ -212,6 +212,9 @@ class Writer:
                 "INSERT OR REPLACE INTO originals (session, id, expires, packed) VALUES (?, ?, ?, ?)",
                 (session, original.id, expires, packed),
             )
+        held = execute("SELECT sum(length(packed)) FROM originals WHERE session = ?", (session,)).fetchone()[0]
+        if held <= MOST_SESSION_BYTES:
+            return
         # Everything older than the row at which the newest ones fill the room.
         execute(
             "DELETE FROM originals WHERE session = :session AND seq <= (SELECT max(seq) FROM (SELECT seq,"
