@@ -6,6 +6,7 @@ was. Only what is the client's fault, or the provider's, becomes an error.
 
 import time
 
+import msgspec
 import structlog
 
 from proxy.conversation.edit import EMPTY_PLAN
@@ -90,7 +91,9 @@ class Handler:
         if not call.counts_only:
             self.shared.watch.open_calls += 1
             exchange.on_end = lambda end: self._settle(call, end)
-        await self._relayed(call, await sent(self.shared, call))
+        answer = await sent(self.shared, call)
+        _let_go(call)
+        await self._relayed(call, answer)
 
     async def _unmodelled(self, exchange: Exchange) -> None:
         """Everything else streams through unread, but for the list of models: it may name their windows."""
@@ -200,6 +203,13 @@ def _observed(reader: Reader | None, end: End) -> Observation:
         error = end.error
         return Observation(outcome="error", error_type=error.kind if error is not None else "")
     return reader.finish(complete=end.outcome == "complete")
+
+
+def _let_go(call: Call) -> None:
+    """Nothing is sent any more: an answer may take minutes, in which nobody needs what was made of the body."""
+    body = call.received.view.body
+    if call.ready.body is not body:
+        call.ready = msgspec.structs.replace(call.ready, body=body)
 
 
 def _notes(ready: Ready) -> list[tuple[bytes, bytes]]:

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.demo.provider import Answer
+from proxy.server.handler import Handler
 from proxy.server.relay import Exchange
 from tests.builders import messages_of, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider, answering, chat_answer
@@ -311,6 +312,22 @@ async def test_r43_what_was_removed_shows_in_body_usage_and_row():
     assert len(provider.received[1].body) < len(provider.received[0].body)
     assert saved == int(pruned.headers["x-context-removed-tokens"]) == turns[1].removed_tokens > 1500
     assert messages_of(provider.received[1].body)[-1] == SEEN[-1]
+
+
+async def test_while_an_answer_is_relayed_nobody_holds_what_was_made_of_the_body(monkeypatch):
+    held = []
+
+    async def relayed(self, call, answer, _relayed=Handler._relayed):
+        held.append((len(call.ready.sent_plan.edits), call.ready.body is call.received.view.body))
+        await _relayed(self, call, answer)
+
+    monkeypatch.setattr(Handler, "_relayed", relayed)
+    provider = a_provider()
+    async with a_house(provider, prune=EAGER, compact=OFF) as house:
+        await house.chat(SEEN)
+
+    assert held == [(1, True)]
+    assert messages_of(provider.received[0].body) != SEEN
 
 
 async def test_r18_each_event_reaches_the_client_before_the_next_one_is_there():
