@@ -72,7 +72,7 @@ def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     """Tokens of the reasoning that goes out under the plan."""
-    if not plan.edits or not any(type(edit) in _ABOUT_REASONING for edit in plan.edits):
+    if _ABOUT_REASONING.isdisjoint(map(type, plan.edits)):
         return weighed.reasoning
     index = weighed.index
     edits = [edit for edit in plan.edits if stands(edit, index)]

@@ -34,8 +34,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     def lookup(self) -> list[bytes]:
         """The keys to ask the ledger for, in one read."""
-        keys, origin = self.keys, self.origin
-        return [keys[index] if index >= 0 else origin for index in self.candidates]
+        # The origin's place is −1.
+        return list(map((*self.keys, self.origin).__getitem__, self.candidates))
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

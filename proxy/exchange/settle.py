@@ -1,5 +1,6 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
+from collections import Counter
 from itertools import chain
 
 import msgspec
@@ -171,11 +172,7 @@ def _grown(ready: Ready, usage: Usage) -> int | None:
 
 
 def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for edit in edits:
-        kind = kind_of(edit)
-        counts[kind] = counts.get(kind, 0) + 1
-    return counts
+    return dict(Counter(map(kind_of, edits))) if edits else {}
 
 
 def _said(edit: Edit) -> str:
@@ -197,13 +194,17 @@ def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     by_tool: dict[str, int] = {}
     for tokens, _, _, tool in sizes:
         by_tool[tool] = by_tool.get(tool, 0) + tokens
-    found = [
-        (tokens, message + 1, tool, "")
-        if (edit := edited.get((message, part))) is None
-        else (edit.tokens_after, message + 1, tool, edit.kind)
-        for tokens, message, part, tool in sizes
-        if message not in hidden
-    ]
+    found: list[tuple[int, int, str, str]]
+    if edits:
+        found = [
+            (tokens, message + 1, tool, "")
+            if (edit := edited.get((message, part))) is None
+            else (edit.tokens_after, message + 1, tool, edit.kind)
+            for tokens, message, part, tool in sizes
+            if message not in hidden
+        ]
+    else:
+        found = [(tokens, message + 1, tool, "") for tokens, message, _, tool in sizes]
     # A heap of the largest ones takes longer than to sort even some hundreds.
     largest = sorted(found, reverse=True)[:_MOST_ITEMS]
     return by_tool, tuple(
