@@ -202,7 +202,8 @@ def _equations(
     errors = actual
     for value, column in zip(found, columns, strict=True):
         errors = [error - value * feature for error, feature in zip(errors, column, strict=True)]
-    weights = [1.0 / error if error > _NEAR else 1.0 / _NEAR for error in map(abs, errors)]
+    near, most = _NEAR, 1.0 / _NEAR
+    weights = [1.0 / error if error > near else most for error in map(abs, errors)]
     target, matrix = [], [[0.0] * len(free) for _ in free]
     for i, index in enumerate(free):
         weighted = list(map(mul, weights, columns[i]))

@@ -151,7 +151,7 @@ def _newest(some: Sequence[Observed], others: Sequence[Observed], most: int) -> 
 
 
 def _is_due(kept: int, count: int, most: int) -> bool:
-    """A fit takes up to two milliseconds: each time while there is little, later for every 8th and 32nd sample."""
+    """A fit takes up to a millisecond: each time while there is little, later for every 8th and 32nd sample."""
     return kept <= 16 or count % (8 if kept < most else 32) == 0
 
 
