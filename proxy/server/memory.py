@@ -43,7 +43,7 @@ def trimmer() -> Callable[[], object] | None:
 
 @asynccontextmanager
 async def given_back(every_s: float = EVERY_S, trim: Callable[[], object] | None = None) -> AsyncIterator[None]:
-    """While this is open, free memory is given back now and then, on a thread."""
+    """While this is open, free memory is given back at once, for starting leaves some, and now and then, on a thread."""
     trim = trim or trimmer()
     if trim is None:
         yield
@@ -59,5 +59,5 @@ async def given_back(every_s: float = EVERY_S, trim: Callable[[], object] | None
 
 async def _now_and_then(every_s: float, trim: Callable[[], object]) -> None:
     while True:
-        await asyncio.sleep(every_s)
         await asyncio.to_thread(trim)
+        await asyncio.sleep(every_s)

@@ -42,6 +42,13 @@ async def test_memory_is_given_back_while_the_process_serves_and_no_longer():
     assert len(given) == count
 
 
+async def test_what_the_start_has_left_is_given_back_at_once():
+    given = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(60), given_back(3600.0, lambda: loop.call_soon_threadsafe(given.set)):
+        await given.wait()
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_glibc_is_asked():
     assert trimmer()() in (0, 1)
