@@ -171,8 +171,9 @@ class Cycle:
 
     async def send(self, message: dict[str, Any]) -> None:
         """See ASGI. What is sent to a client that has left is dropped."""
-        if not self._connection.writable.is_set():
-            await self._connection.writable.wait()
+        room = self._connection.room
+        if room is not None:
+            await room.wait()
         if self.gone:
             return
         kind = message["type"]
