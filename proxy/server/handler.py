@@ -44,6 +44,8 @@ from proxy.wire.sse_filter import EventFilter
 
 HTTP_OK = 200
 _MOST_LIST_BYTES = 8 * 1024 * 1024
+_MOST_KEPT_BYTES = 16 * 1024
+"""Of a body, while its answer streams: less is not worth the steps that it takes to forget it."""
 
 log = structlog.get_logger("proxy")
 
@@ -92,7 +94,9 @@ class Handler:
             self.shared.watch.open_calls += 1
             exchange.on_end = lambda end: self._settle(call, end)
         answer = await sent(self.shared, call)
-        _let_go(call)
+        if len(raw) > _MOST_KEPT_BYTES:
+            del raw
+            _let_go(call, transcribed=self._transcripts is not None)
         await self._relayed(call, answer)
 
     async def _unmodelled(self, exchange: Exchange) -> None:
@@ -205,11 +209,14 @@ def _observed(reader: Reader | None, end: End) -> Observation:
     return reader.finish(complete=end.outcome == "complete")
 
 
-def _let_go(call: Call) -> None:
-    """Nothing is sent any more: an answer may take minutes, in which nobody needs what was made of the body."""
-    body = call.received.view.body
-    if call.ready.body is not body:
-        call.ready = msgspec.structs.replace(call.ready, body=body)
+def _let_go(call: Call, *, transcribed: bool) -> None:
+    """Nothing is sent any more: an answer may take minutes, in which nobody needs a body, but a transcript the client's."""
+    received = call.received
+    if not transcribed:
+        received = msgspec.structs.replace(received, view=msgspec.structs.replace(received.view, body=b""))
+    call.received = received
+    call.ready = msgspec.structs.replace(call.ready, received=received, body=received.view.body)
+    call.raw = b""
 
 
 def _notes(ready: Ready) -> list[tuple[bytes, bytes]]:

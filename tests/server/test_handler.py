@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.demo.provider import Answer
-from proxy.server.handler import Handler
+from proxy.dialects.base import View
+from proxy.exchange.ready import Ready
 from proxy.server.relay import Exchange
 from tests.builders import messages_of, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider, answering, chat_answer
@@ -314,22 +315,6 @@ async def test_r43_what_was_removed_shows_in_body_usage_and_row():
     assert messages_of(provider.received[1].body)[-1] == SEEN[-1]
 
 
-async def test_while_an_answer_is_relayed_nobody_holds_what_was_made_of_the_body(monkeypatch):
-    held = []
-
-    async def relayed(self, call, answer, _relayed=Handler._relayed):
-        held.append((len(call.ready.sent_plan.edits), call.ready.body is call.received.view.body))
-        await _relayed(self, call, answer)
-
-    monkeypatch.setattr(Handler, "_relayed", relayed)
-    provider = a_provider()
-    async with a_house(provider, prune=EAGER, compact=OFF) as house:
-        await house.chat(SEEN)
-
-    assert held == [(1, True)]
-    assert messages_of(provider.received[0].body) != SEEN
-
-
 async def test_r18_each_event_reaches_the_client_before_the_next_one_is_there():
     provider = a_provider(answers=lambda *_: Answer(text="word " * 200))
     provider.pause_s = 0.05
@@ -348,6 +333,21 @@ async def test_r18_each_event_reaches_the_client_before_the_next_one_is_there():
 
 
 # What stays of a call
+
+
+async def test_while_its_answer_streams_a_call_holds_no_body():
+    provider = a_provider(answers=lambda *_: Answer(text="word " * 200))
+    provider.pause_s = 0.02
+    body = {"model": "gpt-4o", "messages": [*rounds(LONG, LONG), said("read it"), user("long wait")], "stream": True}
+    async with a_house(provider, prune=EAGER) as house:
+        async with house.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            held = [one for one in gc.get_objects() if isinstance(one, View | Ready) and b"long wait" in one.body]
+            await answer.aread()
+        (turn,) = await settled(house, 1)
+
+    assert not held
+    assert turn.outcome == "ok"
+    assert turn.new_edits
 
 
 def calls_in_memory():
