@@ -10,6 +10,9 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
+from proxy.stores.codec import pack
+from proxy.stores.sqlite_file import open_file
+from proxy.stores.sqlite_writer import Rows, Writer
 from tests.stores.conftest import a_plan, a_turn, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
 
@@ -55,6 +58,27 @@ async def test_closing_writes_what_is_pending_and_later_calls_say_closed(path, c
     again = a_store(path, clock)
     assert len(await again.turns(TurnQuery(limit=2000))) == 1000
     await again.close()
+
+
+def test_whoever_waits_for_a_commit_hears_of_it_last(path, clock):
+    """What is still unwritten is older than what a caller has just had written, and must not be found instead of it."""
+    opening = open_file(path, clock())
+    heard = []
+    writer = Writer(
+        path=path,
+        inode=opening.inode,
+        ttl_s=60.0,
+        clock=clock,
+        room_bytes=1_000_000,
+        writer_id=1,
+        on_written=lambda anchors: heard.extend(anchor.key for anchor in anchors),
+    )
+    settled, decided = an_anchor("a"), an_anchor("a", at=9.0)
+    writer.behind(Rows(anchor=(settled, pack(settled))))
+    writer.now(Rows(anchor=(decided, pack(decided))), heard.append)
+    writer.close()
+
+    assert heard == [key("a"), key("a"), None]
 
 
 async def test_a_file_that_is_removed_while_running_is_an_error_not_silence(path, clock, monkeypatch):
