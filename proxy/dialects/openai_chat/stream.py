@@ -114,16 +114,20 @@ class _Answer:
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""
         choices = [self._choices[index] for index in sorted(self._choices)]
-        finishes = {choice.finish for choice in choices}
+        visible = calls = 0
+        finishes = set()
+        for choice in choices:
+            visible += choice.print.visible_chars
+            calls += choice.calls
+            finishes.add(choice.finish)
         ended = self.done or any(finishes)
         outcome = "ok" if complete and ended else "truncated"
         error = self.error or {}
-        code = error.get("code") if isinstance(error.get("code"), int | str) else error.get("status_code")
+        code = _code_of(error) if error else None
         if self.error is not None:
             outcome = "error"
         elif "content_filter" in finishes:
             outcome = "blocked"
-        visible = sum([choice.print.visible_chars for choice in choices])
         return Observation(
             usage=self.usage,
             outcome=outcome,
@@ -131,7 +135,7 @@ class _Answer:
             error_code=code,
             error_text=str(error.get("message") or ""),
             replies=tuple([choice.reply(visible, len(choices)) for choice in choices]),
-            tool_calls=sum([choice.calls for choice in choices]),
+            tool_calls=calls,
             has_content=self.has_content,
             text="".join(said for index, said in self._text if index == min(self._choices)) if self._text else "",
             finish=choices[0].finish if choices else "",
@@ -189,6 +193,11 @@ def is_usage_only(event_data: bytes) -> bool:
         return False
     chunk = parsed(event_data)
     return isinstance(chunk, dict) and bool(chunk.get("usage")) and not chunk.get("choices") and not chunk.get("error")
+
+
+def _code_of(error: dict[str, Any]) -> Any:
+    code = error.get("code")
+    return code if isinstance(code, int | str) else error.get("status_code")
 
 
 def _said(content: object) -> str:

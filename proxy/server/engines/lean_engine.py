@@ -50,7 +50,7 @@ class LeanEngine:
         head, chunked = _head(request, base)
         key = (base.host, base.port, request.ca_file, base.is_tls)
         # What cannot be sent twice does not go where it may be lost.
-        connection = self._kept(key) if isinstance(request.body, bytes | None) else None
+        connection = self._kept(key) if request.body is None or isinstance(request.body, bytes) else None
         if connection is not None:
             connection.grace.begin()
             try:
