@@ -57,6 +57,14 @@ def test_the_health_check_follows_the_answer_and_the_configured_port(server):
     assert done.returncode == code
 
 
+def test_what_a_start_imports_is_compiled_before_anybody_starts_it():
+    base = DOCKERFILE.rpartition("\nFROM ")[2]
+
+    assert base.index("compileall") < base.index("\nUSER")
+    assert "PYTHONDONTWRITEBYTECODE" not in DOCKERFILE
+    assert "--no-compile" not in DOCKERFILE
+
+
 def test_nothing_runs_as_root():
     """By its number: with a name, Kubernetes cannot tell whether `runAsNonRoot` holds."""
     user = re.search(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
