@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sized
 from functools import wraps
 from hashlib import blake2b
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from proxy.conversation.lines import Lines
 
@@ -14,7 +14,7 @@ S = TypeVar("S", bound=Sized)
 
 # Slot, key and a parsed message without its texts: 540 to 620 bytes by tracemalloc.
 _ENTRY_BYTES = 640
-_SMALL_BYTES = 1024
+_SMALL_BYTES = 2048
 """Of raw bytes: less is kept as it is, and what is made of it is not measured but taken for as large, twice."""
 _DIGEST_BYTES = 16
 
@@ -31,7 +31,7 @@ class Recall:
         self._held = 0
         self.lines = Lines(room_bytes - self._room)
         """Beginnings of whole bodies, for whoever reads the next one."""
-        self._known: OrderedDict[tuple[Hashable, bytes], tuple[object, int]] = OrderedDict()
+        self._known: OrderedDict[tuple[Hashable, bytes], tuple[Any, int]] = OrderedDict()
 
     def get(self, kind: Hashable, raw: bytes, make: Callable[[bytes], T]) -> T:
         """What `make(raw)` gave when these bytes were first seen. `kind`: everything else that `make` depends on."""
@@ -40,7 +40,8 @@ class Recall:
         found = known.get(key)
         if found is not None:
             known.move_to_end(key)
-            return cast("T", found[0])
+            value: T = found[0]
+            return value
         value = make(raw)
         size_bytes = _ENTRY_BYTES + (3 * len(raw) if len(raw) < _SMALL_BYTES else _size_of(value))
         known[key] = (value, size_bytes)

@@ -64,7 +64,9 @@ def messages(count, words):
         yield json.dumps({"role": "tool", "tool_call_id": "c", "content": text}).encode()
 
 
-@pytest.mark.parametrize("words", ["", "line of a file\n" * 20, "word " * 2000, "日本語 " * 400, "done 🎉 " * 400])
+@pytest.mark.parametrize(
+    "words", ["", "line of a file\n" * 20, "word " * 300, "word " * 2000, "日本語 " * 400, "done 🎉 " * 400]
+)
 def test_what_is_held_takes_the_memory_that_is_said(words):
     recall = Recall()
     raws = list(messages(300, words))
