@@ -1,6 +1,6 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -30,11 +30,14 @@ class History(msgspec.Struct, frozen=True):
         last = self.notes.extended("asked", self._asked)
         return last[-1] if last else None
 
-    def _asked(self, known: Sequence[Message | None]) -> Iterator[Message | None]:
+    def _asked(self, known: Sequence[Message | None]) -> list[Message | None]:
+        found = []
         last = known[-1] if known else None
         for message in self.messages[len(known) :]:
-            last = message if message.role == "user" else last
-            yield last
+            if message.role == "user":
+                last = message
+            found.append(last)
+        return found
 
 
 def read_history(
