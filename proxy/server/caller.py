@@ -14,9 +14,9 @@ def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
     """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented."""
     if key_name:
         return "key:" + key_name
-    # The first of each name; most calls have one.
+    # The first of each name; most calls have one alone.
     found = {name: value for name, value in reversed(headers) if name in _CREDENTIALS}
-    presented = [found[name] for name in _CREDENTIALS if name in found]
+    presented = list(found.values()) if len(found) == 1 else [found[name] for name in _CREDENTIALS if name in found]
     if not presented and b"key=" in query:
         presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
     if not presented:
