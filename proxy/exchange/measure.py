@@ -18,7 +18,7 @@ from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import reach, stands, written_summaries
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.weigh import Weighed
+from proxy.exchange.weigh import Size, Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale
@@ -135,7 +135,7 @@ def formula_inputs(
         new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
     reasoning = usage.reasoning_tokens or 0
     came = len(messages) - start + len(run)
-    growth = Growth(new, came, _results(messages[start:]), 0 if reply is None else reasoning)
+    growth = Growth(new, came, _results(weighed.sizes[start:]), 0 if reply is None else reasoning)
     drift = _drift(weighed, plan, memory, now)
     last = Last(
         input_tokens=usage.input_tokens or 0,
@@ -173,7 +173,7 @@ def _first_inputs(
 ) -> Inputs:
     """A pure estimate of everything, corrected by what first calls have taught."""
     fixed = weighed.system + weighed.tools + scale.overheads.request
-    growth = Growth(fixed + sum(now), len(messages), _results(messages))
+    growth = Growth(fixed + sum(now), len(messages), _results(weighed.sizes))
     predicted = first_tokens(learned, growth)
     present = Present(
         system=weighed.system,
@@ -190,8 +190,8 @@ def _scaled(tokens: int, learned: Learned) -> int:
     return round(tokens * learned.factor)
 
 
-def _results(messages: Sequence[Message]) -> int:
-    return len([part for message in messages for part in message.parts if isinstance(part, ToolResult)])
+def _results(sizes: Sequence[Sequence[Size]]) -> int:
+    return sum(map(len, sizes))
 
 
 def _has_media(messages: Sequence[Message]) -> bool:
