@@ -241,6 +241,8 @@ def test_cuts_at_line_ends_and_between_words_are_exact(name, references):
 
 # A tracer of lines (coverage) is on the code's back too: then only the order of magnitude can be told.
 LIMIT_S = 1.0 if sys.gettrace() is None else 3.0
+TRIES = 3
+"""A virtual machine counts as ours what its host takes in between: one of a few tries goes undisturbed."""
 
 
 @pytest.mark.slow
@@ -250,10 +252,13 @@ def test_the_worst_five_megabytes_take_less_than_a_second(name, kind):
     text = WORST[kind](random.Random(1))
     count = counter(name)
     count("warm")
-    start = time.process_time()
 
-    assert count(text) > 0
-    assert time.process_time() - start < LIMIT_S
+    def took_s():
+        start = time.process_time()
+        assert count(text) > 0
+        return time.process_time() - start
+
+    assert any(took_s() < LIMIT_S for _ in range(TRIES))
     assert count.failures == 0
 
 
@@ -364,10 +369,10 @@ def test_five_bad_megabytes_never_hold_the_loop_long(kind):
     count("warm")
     conversation = a_conversation([WORST[kind](random.Random(1))])
 
-    pause, _ = longest_pause(lambda: warm(a_scale(count), conversation))
+    pauses = [longest_pause(lambda: warm(a_scale(count), conversation))[0] for _ in range(TRIES)]
 
     # Measured: 2 to 4 ms; the rest is room for a slow machine.
-    assert pause < 0.010
+    assert min(pauses) < 0.010
 
 
 # Memory

@@ -4,7 +4,7 @@ from proxy.dialects.anthropic_messages.usage import compacted, context_of, merge
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 CASES = [
-    # The whole input is what is new, what was read and what was written (C35, C36).
+    # The whole input is what is new, what was read and what was written.
     ({"input_tokens": 61, "cache_read_input_tokens": 50_000, "cache_creation_input_tokens": 2000, "output_tokens": 5}, (52_061, 50_000, 2000, 5, None)),
     ({"input_tokens": 50, "cache_read_input_tokens": 190_000, "cache_creation_input_tokens": 700, "output_tokens": 9}, (190_750, 190_000, 700, 9, None)),
     # Vertex in its deltas, and old servers.
@@ -25,7 +25,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("raw", "expected"), CASES)
-def test_usage_is_brought_to_the_normal_form(raw, expected):
+def test_c35_c36_usage_is_brought_to_the_normal_form(raw, expected):
     names = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
     assert normal_form(raw) == Usage(**dict(zip(names, expected, strict=True)))
