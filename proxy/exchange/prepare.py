@@ -32,6 +32,7 @@ from proxy.pruning.standing import behind_marked
 from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
+from proxy.wire.body import NotPlain
 
 _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
@@ -74,7 +75,14 @@ def prepare(
         else:
             draft = _recorded(draft, now)
         draft, skipped, pressed = _pruned(draft, now)
-    ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    try:
+        ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    except NotPlain:
+        # A key that stands twice means one thing to one reader and another to the next: no edit would be true to both.
+        view = msgspec.structs.replace(received.view, editable=False)
+        received = msgspec.structs.replace(received, view=view)
+        memory = msgspec.structs.replace(memory, plan=EMPTY_PLAN)
+        return prepare(received, memory, policy, scale, recall=recall, now=now, held_out=held_out, learned=learned)
     # While only observing, a summary would be paid for and never be sent.
     if not blocked and summary is None and policy.mode == "prune":
         need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)

@@ -224,6 +224,25 @@ def test_an_edit_carries_the_number_of_the_call_that_decided_it_for_ever():
     assert later.plan.edits == (*decided.plan.edits, *later.new_edits)
 
 
+def test_a_history_that_can_be_read_in_two_ways_is_left_alone_and_measured():
+    """Keys that stand twice: some readers take the first of them, others the last."""
+    line = Line(EAGER)
+    plain = a_received(SEEN).view.body
+    twice = plain.replace(b'"tool_call_id":', b'"tool_call_id":"other","tool_call_id":', 1)
+    assert line.prepared(None, body=plain).new_edits
+    assert twice != plain
+    ready = line.prepared(None, body=twice)
+
+    assert ready.body == twice
+    assert (ready.skipped, ready.new_edits, ready.sent_plan, ready.removed_tokens) == (
+        "not_editable",
+        (),
+        EMPTY_PLAN,
+        0,
+    )
+    assert ready.estimated == a_scale().weigh_request(ready.received.conversation)
+
+
 def test_what_was_observed_is_not_decided_again():
     line = Line(replace(EAGER, mode="observe"))
     first = line.turn(SEEN)
