@@ -1,6 +1,8 @@
 """Real Redis servers on loopback ports, which tests start, freeze, kill and bring back."""
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,13 +13,17 @@ BINARY = shutil.which("redis-server")
 CLI = shutil.which("redis-cli")
 
 
+BUS = 10_000
+"""A cluster's nodes talk to each other on a port that is so much higher."""
+
+
 def free_port():
-    """A port below 55000, so that the cluster's bus (port + 10000) exists too."""
+    """A port that is free together with its bus; both below those that systems give to outgoing connections."""
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port < 55000:
+        port = random.randrange(12_000, 22_000)
+        with contextlib.suppress(OSError), socket.socket() as probe, socket.socket() as bus:
+            probe.bind(("127.0.0.1", port))
+            bus.bind(("127.0.0.1", port + BUS))
             return port
 
 
