@@ -170,7 +170,7 @@ class TestProcess:
 
 class TestServe:
     def test_says_where_it_listens_and_ends_on_a_signal(self, tmp_path):
-        arguments = ["serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/state.db"]
+        arguments = ["serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/state.db?timeout_s=10"]
         with subprocess.Popen(
             [sys.executable, "-m", "proxy", *arguments, "--upstream", "openai=http://127.0.0.1:1"],
             stdout=subprocess.PIPE,

@@ -60,7 +60,7 @@ async def house(folder, **flags):
         upstream = await stack.enter_async_context(serving(provider))
         given = {
             ("profile",): "bold",
-            ("store", "url"): f"sqlite://{folder}/state.db",
+            ("store", "url"): f"sqlite://{folder}/state.db?timeout_s=10",
             ("upstreams", "openai", "base_url"): upstream,
             ("models", "*", "window"): WINDOW,
             **{tuple(name.split("__")): value for name, value in flags.items()},

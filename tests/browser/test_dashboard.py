@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -42,6 +43,14 @@ async def page(browser):
     await browser.run("1")
 
     assert browser.complaints == []
+
+
+@asynccontextmanager
+async def left(page):
+    """The page is left before its house goes down, which may take its time: it would complain of that."""
+    yield
+    await page.send("Page.navigate", url="about:blank")
+    await page.run("1")
 
 
 async def visit(page, running, fragment="#/sessions"):
@@ -215,9 +224,9 @@ async def test_a_call_appears_by_itself_and_the_stream_comes_back(page, replayed
 
 
 async def test_what_another_process_wrote_appears_without_an_event(page, tmp_path):
-    async with house(tmp_path) as fresh:
+    async with house(tmp_path) as fresh, left(page):
         await visit(page, fresh)
-        other = open_store(f"sqlite://{tmp_path}/state.db", ttl_s=3600.0, clock=time.time)
+        other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
         await other.settle(None, a_turn(session="elsewhere", at=time.time()))
         await other.close()
 
@@ -225,8 +234,8 @@ async def test_what_another_process_wrote_appears_without_an_event(page, tmp_pat
 
 
 async def test_reasoning_stands_raw_beside_effective_and_accuracy_says_what_became_of_it(page, tmp_path):
-    async with house(tmp_path) as fresh:
-        other = open_store(f"sqlite://{tmp_path}/state.db", ttl_s=3600.0, clock=time.time)
+    async with house(tmp_path) as fresh, left(page):
+        other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
         whole = {"at": time.time(), "estimated": 9_000, "window": 20_000}
         await other.settle(None, a_turn(session="stripped", reasoning_tokens=0, reasoning_raw=2_700, **whole))
         await other.settle(None, a_turn(session="plain", model="other", **whole))
@@ -368,7 +377,7 @@ async def test_nothing_is_wider_than_the_window_and_targets_are_large(page, repl
 
 
 async def test_without_calls_it_says_which_base_urls_to_set(page, tmp_path):
-    async with house(tmp_path) as fresh:
+    async with house(tmp_path) as fresh, left(page):
         await visit(page, fresh)
 
         shown = await page.run(text_of(".empty"))
@@ -378,11 +387,10 @@ async def test_without_calls_it_says_which_base_urls_to_set(page, tmp_path):
 
         await fresh.greet("Hello")
         await page.until("document.querySelectorAll('.sessions li').length === 1")
-        await page.send("Page.navigate", url="about:blank")
 
 
 async def test_a_proxy_with_a_token_asks_for_it_and_keeps_it_in_the_tab(page, tmp_path):
-    async with house(tmp_path, server__admin_token="secret-word") as guarded:
+    async with house(tmp_path, server__admin_token="secret-word") as guarded, left(page):
         await guarded.greet("Hello")
         await page.send("Network.enable")
         # As from another machine: what was forwarded is nobody's local request.
@@ -401,4 +409,3 @@ async def test_a_proxy_with_a_token_asks_for_it_and_keeps_it_in_the_tab(page, tm
         assert await page.run("localStorage.length + document.cookie.length") == 0
         assert "secret-word" not in await page.run("location.href + performance.getEntries().map((e) => e.name)")
         page.complaints[:] = [line for line in page.complaints if "401" not in line]
-        await page.send("Page.navigate", url="about:blank")

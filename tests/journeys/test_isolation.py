@@ -43,7 +43,7 @@ def asked(monkeypatch):
 
 
 async def test_a_session_of_twenty_turns_reaches_nothing_but_its_upstream(asked, tmp_path):
-    store = Store(url=f"sqlite://{tmp_path}/state.db")
+    store = Store(url=f"sqlite://{tmp_path}/state.db?timeout_s=10")
     async with (
         a_world(store=store) as world,
         openai.AsyncOpenAI(base_url=f"{world.proxy_url}/v1", api_key="sk-test", max_retries=0) as client,
@@ -63,7 +63,7 @@ async def test_a_session_of_twenty_turns_reaches_nothing_but_its_upstream(asked,
 
 async def test_two_clients_with_different_keys_never_share(tmp_path):
     bases = {}
-    async with a_world(store=Store(url=f"sqlite://{tmp_path}/state.db")) as world:
+    async with a_world(store=Store(url=f"sqlite://{tmp_path}/state.db?timeout_s=10")) as world:
         for turn in range(2):
             for key in ("sk-one", "sk-two"):
                 history = [{"role": "user", "content": "the same question"}]

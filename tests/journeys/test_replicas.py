@@ -58,7 +58,7 @@ async def played(house, session, store):
 
 async def test_a_session_that_hops_call_by_call_is_treated_as_by_one_process(redis, tmp_path):
     session, results = shipped(), []
-    for number, store in ((1, f"sqlite://{tmp_path}/one.db"), (2, redis.url)):
+    for number, store in ((1, f"sqlite://{tmp_path}/one.db?timeout_s=10"), (2, redis.url)):
         async with replicas(number, store, tmp_path / str(number)) as house:
             told = await played(house, session, store)
             known = await rows(store)

@@ -44,7 +44,7 @@ async def test_it_serves_calls_and_its_own_pages():
 
 
 async def test_anchors_survive_a_restart_in_the_default_store(tmp_path):
-    store = f"sqlite://{tmp_path}/state.db"
+    store = f"sqlite://{tmp_path}/state.db?timeout_s=10"
     answers = []
     async with serving(a_provider()) as url:
         for history in ([user("hello")], [user("hello"), said("You said: hello"), user("again")]):
@@ -63,7 +63,7 @@ async def test_what_is_sealed_is_known_again_only_with_its_key(tmp_path, first, 
             (first, [user("hello")]),
             (then, [user("hello"), said("You said: hello"), user("again")]),
         ):
-            store = Store(url=f"sqlite://{tmp_path}/state.db", key=letter * 16)
+            store = Store(url=f"sqlite://{tmp_path}/state.db?timeout_s=10", key=letter * 16)
             settings = Settings(upstreams={"openai": Upstream(base_url=url)}, store=store)
             async with assembled(settings) as app, serving(app) as base:
                 answers.append(await ask(base, history))
@@ -85,7 +85,7 @@ async def test_a_second_process_knows_the_conversation_of_the_first(tmp_path):
     answers, logs = [], []
     async with serving(a_provider()) as url:
         config.write_text(
-            f'[server]\nport = 0\n[store]\nurl = "sqlite://{tmp_path}/state.db"\n'
+            f'[server]\nport = 0\n[store]\nurl = "sqlite://{tmp_path}/state.db?timeout_s=10"\n'
             f'[upstreams.openai]\nbase_url = "{url}"\n'
         )
         for history in ([user("hello")], [user("hello"), said("You said: hello"), user("again")]):

@@ -26,7 +26,7 @@ NOW = time.time()
 
 def a_file(tmp_path, *turns):
     """Settings whose store holds these rows."""
-    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db"))
+    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db?timeout_s=10"))
 
     async def fill():
         ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time)
@@ -59,7 +59,7 @@ def test_edits_are_read_with_what_they_replaced_also_from_a_sealed_store(tmp_pat
     received = a_received(rounds("x" * 400, "y"))
     edit = a_clear(received, 2)
     plan = Plan((edit,))
-    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db", key=key))
+    settings = Settings(store=Store(url=f"sqlite://{tmp_path}/state.db?timeout_s=10", key=key))
 
     async def fill():
         ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time, key=key)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 @contextlib.contextmanager
 def serving(tmp_path, workers=2, flags=(), program=("-m", "proxy")):
     command = [sys.executable, *program, "serve", "--port", "0", "--workers", str(workers)]
-    command += ["--store", f"sqlite:///{tmp_path}/state.db", *flags]
+    command += ["--store", f"sqlite:///{tmp_path}/state.db?timeout_s=10", *flags]
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
     try:

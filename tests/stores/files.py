@@ -1,8 +1,12 @@
-"""A file store with a test's defaults, and other processes that use one."""
+"""A file store with a test's defaults, what lies in its file, and other processes that use one."""
 
+import asyncio
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 from proxy.stores.sqlite import SqliteStore
@@ -20,8 +24,23 @@ from tests.stores.files import a_store
 """
 
 
+async def until(true, seconds=60.0):
+    """Wait for what is to come to pass; a machine may be busy for seconds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come to pass in time"
+        await asyncio.sleep(0.02)
+
+
+def rows_in(path, table):
+    """The number of rows that the file holds."""
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        return reader.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
 def a_store(path, clock=None, **changes):
-    return SqliteStore(path, **{"ttl_s": TTL_S, "clock": clock or Clock(), **changes})
+    """Patient, since a machine's disk may be busy for seconds; the short patience has its own tests."""
+    return SqliteStore(path, **{"ttl_s": TTL_S, "clock": clock or Clock(), "patience_s": 30.0, **changes})
 
 
 def run_beside(code, *arguments):

@@ -15,7 +15,7 @@ from proxy.stores.memory import MemoryStore
 from proxy.stores.resilient import Resilient
 from proxy.stores.sqlite import SqliteStore
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
-from tests.stores.files import finished, run_beside
+from tests.stores.files import finished, run_beside, until
 
 pytestmark = pytest.mark.anyio
 
@@ -46,13 +46,6 @@ def a_shelter(url, clock, said=None, **changes):
 
 def a_patient_file(path, clock):
     return SqliteStore(path, ttl_s=TTL_S, clock=clock, patience_s=60.0)
-
-
-async def until(true, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen", "erroring"])
@@ -222,12 +215,12 @@ async def test_a_value_that_cannot_be_kept_does_not_take_the_store_away(kind, pa
 
 async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_holds(path, clock):
     said, plan = Said(), a_plan("x")
-    first = open_store(f"sqlite://{path}", ttl_s=TTL_S, clock=clock)
+    first = open_store(f"sqlite://{path}?timeout_s=10", ttl_s=TTL_S, clock=clock)
     for number in range(300):
         await first.settle(an_anchor(f"old{number}"), a_turn(number, session="old"))
     await first.close()
 
-    store = a_shelter(f"sqlite://{path}", clock, said)
+    store = a_shelter(f"sqlite://{path}?timeout_s=10", clock, said)
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
@@ -238,7 +231,7 @@ async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_hol
     await store.close()
     assert said.states == [False, True]
 
-    again = open_store(f"sqlite://{path}", ttl_s=TTL_S, clock=clock)
+    again = open_store(f"sqlite://{path}?timeout_s=10", ttl_s=TTL_S, clock=clock)
     assert (await again.anchors([key("new")]))[0].usage == a_usage()
     assert await again.plan(plan.plan_id()) == plan
     assert len(await again.turns(TurnQuery(session="s-1"))) == 1
@@ -247,7 +240,7 @@ async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_hol
 
 async def test_a_damaged_file_at_the_start_is_noted(path, clock):
     path.write_bytes(b"no database" * 1000)
-    store = open_resilient(f"sqlite://{path}", ttl_s=TTL_S, clock=clock)
+    store = open_resilient(f"sqlite://{path}?timeout_s=10", ttl_s=TTL_S, clock=clock)
 
     assert "damaged" in store.note
     assert store.healthy
@@ -259,19 +252,20 @@ async def test_a_full_disk_loses_no_row_that_this_process_wrote(path):
         import resource, signal, time
         from proxy.ledger.store import TurnQuery
         from tests.stores.conftest import Clock
-        from tests.stores.test_resilient import Said, a_shelter, until
+        from tests.stores.files import rows_in, until
+        from tests.stores.test_resilient import Said, a_shelter
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         async def main(path):
             said = Said()
-            store = a_shelter(f"sqlite://{path}", Clock(), said)
+            store = a_shelter(f"sqlite://{path}?timeout_s=10", Clock(), said)
             for number in range(20):
                 await store.settle(an_anchor(f"k{number}"), a_turn(number))
-            await asyncio.sleep(0.3)
+            await until(lambda: rows_in(path, "turns") == 20)
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
             for number in range(20, 60):
                 await store.settle(an_anchor(f"k{number}"), a_turn(number))
                 await asyncio.sleep(0.01)
-            assert not store.healthy
+            await until(lambda: not store.healthy)
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             await until(lambda: store.healthy)
             print(len(await store.turns(TurnQuery())), said.states[0], said.states[-1])

@@ -38,7 +38,7 @@ class Place:
 def place(request, tmp_path, clock):
     if request.param == "sqlite":
         return Place(
-            f"sqlite://{tmp_path}/state.db",
+            f"sqlite://{tmp_path}/state.db?timeout_s=10",
             lambda: b"".join(path.read_bytes() for path in tmp_path.glob("state.db*")),
             clock,
         )

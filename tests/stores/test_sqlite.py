@@ -13,7 +13,7 @@ from proxy.errors import StoreError
 from proxy.ledger.store import TurnQuery
 from tests.collecting import gone, no_collection
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
-from tests.stores.files import a_store, finished, run_beside
+from tests.stores.files import a_store, finished, rows_in, run_beside, until
 
 pytestmark = pytest.mark.anyio
 
@@ -65,12 +65,8 @@ async def test_a_settled_call_is_in_the_file_soon_and_readable_at_once(path, clo
     await store.settle(an_anchor("a"), a_turn())
     assert await store.anchors([key("a")]) == [an_anchor("a")]
 
-    await asyncio.sleep(0.3)
-    reader = sqlite3.connect(path)
-    count = reader.execute("SELECT count(*) FROM turns").fetchone()[0]
-    reader.close()
+    await until(lambda: rows_in(path, "turns") == 1)
     await store.close()
-    assert count == 1
 
 
 async def test_two_processes_on_one_file_see_each_others_anchors_at_once(path, clock):

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 
 import pytest
 
@@ -10,7 +9,7 @@ from proxy.conversation.edit import EMPTY_PLAN
 from proxy.ledger.originals import an_original
 from proxy.ledger.store import TurnQuery
 from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
-from tests.stores.files import a_store
+from tests.stores.files import a_store, rows_in, until
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +23,7 @@ async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, mo
             plan = a_plan(os.urandom(2000).hex() * 2)
             await store.decide(an_anchor(f"p{number}", plan=plan), plan)
             await asyncio.sleep(0.03)
-    await asyncio.sleep(0.3)
+    await until(lambda: rows_in(path, "turns") < 2500)
 
     turns = await store.turns(TurnQuery(limit=5000))
     await store.close()
@@ -43,16 +42,9 @@ async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
     await store.learn("factor", b"1")
     clock.now += TTL_S + 1
     await store.decide(an_anchor("alive"), EMPTY_PLAN)
-    await asyncio.sleep(0.3)
+    tables = ("anchors", "plans", "turns", "learned", "originals")
+    await until(lambda: [rows_in(path, table) for table in tables] == [1, 0, 0, 0, 0])
     await store.close()
-
-    reader = sqlite3.connect(path)
-    counts = [
-        reader.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        for table in ("anchors", "plans", "turns", "learned", "originals")
-    ]
-    reader.close()
-    assert counts == [1, 0, 0, 0, 0]
 
 
 async def test_rows_of_a_clock_that_was_far_ahead_do_not_stay_for_that_long(path, clock, monkeypatch):
@@ -62,7 +54,7 @@ async def test_rows_of_a_clock_that_was_far_ahead_do_not_stay_for_that_long(path
     await store.decide(an_anchor("future"), EMPTY_PLAN)
     clock.now -= 1e7
     await store.decide(an_anchor("now"), EMPTY_PLAN)
-    await asyncio.sleep(0.2)
+    await until(lambda: rows_in(path, "anchors") == 1)
 
     assert await store.anchors([key("future"), key("now")]) == [None, an_anchor("now")]
     await store.close()

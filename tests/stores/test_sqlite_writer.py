@@ -43,6 +43,14 @@ async def longest_pause(store):
     return longest
 
 
+async def settle_for_ever(store):
+    """Until that fails: a disk may be slow to say so."""
+    async with asyncio.timeout(60):
+        while True:
+            await store.settle(None, a_turn())
+            await asyncio.sleep(0.05)
+
+
 async def test_the_event_loop_is_never_held_up_by_writing(path, clock, request):
     store = a_store(path, clock)
     # The garbage of earlier tests is not its business.
@@ -93,10 +101,9 @@ async def test_a_file_that_is_removed_while_running_is_an_error_not_silence(path
     monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.05)
     store = a_store(path, clock)
     path.unlink()
-    await asyncio.sleep(0.4)
 
     with pytest.raises(StoreError, match="removed or replaced"):
-        await store.settle(None, a_turn())
+        await settle_for_ever(store)
     await store.close()
 
 
@@ -133,14 +140,14 @@ async def test_a_full_disk_is_a_store_error_and_the_file_stays_whole(path):
 async def test_a_failed_write_behind_is_told_at_the_next_call(path):
     code = """
         import resource, signal
+        from tests.stores.test_sqlite_writer import settle_for_ever
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         async def main(path):
             store = a_store(Path(path))
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
             await store.settle(None, a_turn(label="x" * 100_000))
-            await asyncio.sleep(0.4)
             try:
-                await store.settle(None, a_turn())
+                await settle_for_ever(store)
             except StoreError:
                 print("told")
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -204,7 +211,7 @@ async def test_rows_that_wait_for_a_slow_disk_are_bounded(path, clock, monkeypat
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     await store.settle(None, a_turn(0))
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(1.0)
     # The first row is with the waiting commit; fifty more may wait behind it.
     for number in range(1, 51):
         await store.settle(None, a_turn(number))
