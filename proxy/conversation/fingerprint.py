@@ -82,6 +82,11 @@ def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:
     return keys
 
 
+def index_of(keys: Sequence[bytes]) -> dict[bytes, int]:
+    """Prefix key → index of its message."""
+    return dict(zip(keys, range(len(keys)), strict=True))
+
+
 def earlier_ends(messages: Sequence[Message], known: Sequence[int] = ()) -> list[int]:
     """For each message where the newest request before it ended: in front of a run of assistant messages; -1 for none.
 

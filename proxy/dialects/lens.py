@@ -23,6 +23,7 @@ from proxy.conversation.edit import (
     Summarise,
     edits_of,
 )
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
@@ -87,8 +88,11 @@ def _placed(
     for number, edits in _by_message(standing, index).items():
         if number not in hidden:
             span, before = view.spans[number], known.get(number) if number < view.notes.shared else None
-            same = before is not None and before[0] == edits
-            text = before[1] if before and same else _written(dialect, view.body, span, edits, recall)
+            text = (
+                before[1]
+                if before is not None and before[0] == edits
+                else _written(dialect, view.body, span, edits, recall)
+            )
             written[number] = edits, text
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
             changes.append((span if text else (view.spans[number - 1][1], span[1]), text))
@@ -99,11 +103,6 @@ def _placed(
             changes.append(((at, at), b"," + dialect.user_message(edit.text)))
             touched.append(index[edit.after] + 1)
     return reach(plan, index), _Placed(standing, tuple(changes), min(touched, default=None), written)
-
-
-def index_of(keys: Sequence[bytes]) -> dict[bytes, int]:
-    """Prefix key → index of its message."""
-    return dict(zip(keys, range(len(keys)), strict=True))
 
 
 def stands(edit: Edit, index: dict[bytes, int]) -> bool:

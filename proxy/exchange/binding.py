@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from proxy.conversation.edit import Edit, Plan, Replace, StripReasoning, Summarise, edits_of
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import DropOption
 from proxy.exchange.policy import Policy
@@ -48,7 +49,7 @@ def dropping(
     received: Received, plan: Plan, policy: Policy, body: bytes, recall: Recall
 ) -> tuple[bytes, Header | None]:
     """A body that was made from this request, with the option in it where its prefix breaks, and the header it needs."""
-    index = {key: number for number, key in enumerate(received.keys)}
+    index = index_of(received.keys)
     dialect = received.dialect
     if not breaks_bound(received, index, plan, policy):
         return body, None

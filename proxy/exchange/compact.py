@@ -26,6 +26,7 @@ from proxy.conversation.edit import (
     Summarise,
     edits_of,
 )
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Message, Text
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Splice
@@ -97,7 +98,7 @@ def need_of(
     stage = stage_of(context, policy, doubt=doubt)
     if stage == "none" or (usable := context.usable) is None:
         return None
-    index = {key: number for number, key in enumerate(received.keys)}
+    index = index_of(received.keys)
     summaries = sorted(
         (edit for edit in edits_of(plan.edits, Summarise) if edit.last in index),
         key=lambda edit: index[edit.last],
@@ -187,7 +188,7 @@ def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, aut
     `auto_cache`: that body had breakpoints of ours, and without any the cache would not be read.
     """
     view = received.view
-    index = {key: number for number, key in enumerate(received.keys)}
+    index = index_of(received.keys)
     inside = tuple(
         edit
         for edit in plan.edits

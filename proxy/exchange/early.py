@@ -12,6 +12,7 @@ from proxy.compaction.policy import CompactPolicy
 from proxy.compaction.span import words as said_in
 from proxy.compaction.steps import in_short, with_names
 from proxy.conversation.edit import Edit, Insert, Plan, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Media, Message, Opaque, Text, ToolCall, ToolResult
 from proxy.conversation.pairing import cut_positions
 from proxy.pruning.gate import bound_until
@@ -128,7 +129,7 @@ def _must_stay(message: Message) -> bool:
 
 
 def _written(situation: Situation, first: int, end: int, room_tokens: int) -> str:
-    messages, index = situation.messages, {key: number for number, key in enumerate(situation.keys)}
+    messages, index = situation.messages, index_of(situation.keys)
     steps = messages[first:end]
     asked = max((number for number, message in enumerate(messages) if _asks(message)), default=-1)
     text = in_short(

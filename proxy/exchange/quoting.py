@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 
 from proxy.conversation.edit import Replace
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
 from proxy.conversation.recall import remembered
 from proxy.exchange.rehearsal import Script, Step
@@ -82,7 +83,7 @@ class Sight:
 
 def answered(script: Script, steps: Iterable[Step], sight: Sight) -> Iterator[tuple[Step, list[str]]]:
     """Each step with what the model wrote in answer to it; `sight` is kept at what that step's request shows."""
-    place = {key: index for index, key in enumerate(script.keys)}
+    place = index_of(script.keys)
     sight.show("system", script.system_text)
     for step in steps:
         for index in range(step.start, step.end):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Replace, Summarise
-from proxy.conversation.fingerprint import prefix_keys, seed_key
+from proxy.conversation.fingerprint import index_of, prefix_keys, seed_key
 from proxy.conversation.model import Conversation, Message, Text, after_last_assistant
 from proxy.exchange.early import absorbed, early_record
 from proxy.pruning.entries import Entries
@@ -195,7 +195,7 @@ class _Line:
     ) -> None:
         self.script = script
         self.tokens = list(script.message_tokens)
-        self.place = {key: index for index, key in enumerate(script.keys)}
+        self.place = index_of(script.keys)
         self.plan = EMPTY_PLAN
         self.pressed = False
         self._passages, self._behind_marked = Passages(), behind_marked(script.messages)

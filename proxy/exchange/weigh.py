@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.lines import Notes
 from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
-from proxy.dialects.lens import index_of
 from proxy.exchange.receive import Received
 from proxy.pruning.results import Standing, results_of
 from proxy.tokens.estimate import Scale, Weight

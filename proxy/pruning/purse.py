@@ -8,6 +8,7 @@ on every replica and after every restart. The cache is taken as warm all the tim
 from collections.abc import Iterator
 
 from proxy.conversation.edit import Replace, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.pruning.entries import Entries
 from proxy.pruning.situation import Prices, Situation
 
@@ -69,7 +70,7 @@ def _replacements(situation: Situation) -> list[tuple[int, int, int]]:
 
     What had been taken out of a span before a summary swallowed it is not counted, which errs on the careful side.
     """
-    place = {key: index for index, key in enumerate(situation.keys)}
+    place = index_of(situation.keys)
     found = []
     for edit in situation.plan.edits:
         match edit:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan, StripReasoning, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Message, Reasoning, Text, ToolCall
 from proxy.pruning.gate import bound_until
 from proxy.pruning.reasoning_rules import OPTIONAL, Demand, ReasoningRule
@@ -58,7 +59,7 @@ def strip_edits(
         return ()
     everything = policy.rule.refuses
     reasons = [any(isinstance(part, Reasoning) for part in message.parts) for message in messages]
-    settled = _settled(plan, {key: number for number, key in enumerate(keys)})
+    settled = _settled(plan, index_of(keys))
     turns = [range(len(messages))] if everything else _closed_turns(messages, reasons, policy.strip)
     chosen: list[int] = []
     for turn in turns:

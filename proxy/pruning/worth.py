@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.conversation.edit import Replace, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
@@ -99,7 +100,7 @@ def cached_behind(situation: Situation) -> list[int]:
 
 def _entries(situation: Situation) -> Entries:
     """What the calls so far have left in a cache with breakpoints."""
-    place = {key: index for index, key in enumerate(situation.keys)}
+    place = index_of(situation.keys)
     changed: dict[int, int] = {}
     for edit in situation.plan.edits:
         if isinstance(edit, (Replace, Summarise)):

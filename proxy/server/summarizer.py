@@ -15,6 +15,7 @@ import structlog
 from proxy.compaction.policy import NO_MODEL
 from proxy.compaction.summary import Verdict
 from proxy.conversation.edit import Plan, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Observation
 from proxy.errors import ProxyError
@@ -92,7 +93,7 @@ class Summarizer:
 
         None where none reaches further than the summary that stands there already.
         """
-        index = {key: number for number, key in enumerate(received.keys)}
+        index = index_of(received.keys)
         found = [
             (index[edit.last], edit)
             for edit in self._ready.values()

@@ -8,6 +8,7 @@ from proxy.conversation.fingerprint import (
     boundaries,
     digest,
     earlier_ends,
+    index_of,
     prefix_keys,
     reply_print,
     seed_key,
@@ -181,3 +182,9 @@ def test_another_text_another_call_or_another_order_is_another_reply():
     ]
 
     assert len(set(prints)) == len(prints)
+
+
+def test_a_key_finds_the_message_that_it_stands_behind():
+    keys = prefix_keys(b"seed", [said("user", "a"), said("assistant", "b"), said("user", "a")])
+
+    assert index_of(keys) == {keys[0]: 0, keys[1]: 1, keys[2]: 2}

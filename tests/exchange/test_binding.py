@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
+from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.exchange.binding import bound_by, breaks_bound, drop_option, dropping
 from proxy.pruning.reasoning import ReasoningPolicy
@@ -29,10 +30,6 @@ def a_request(model=BINDS, thinking=True):
     return a_received(body=json.dumps(body).encode(), path="/v1/messages")
 
 
-def index_of(received):
-    return {key: number for number, key in enumerate(received.keys)}
-
-
 def summary(received, last):
     keys = received.keys
     return Summarise(
@@ -47,7 +44,7 @@ def clear(received, at, kind="clear"):
 
 
 def breaks(received, *edits, policy=QUIET):
-    return breaks_bound(received, index_of(received), Plan(edits), policy)
+    return breaks_bound(received, index_of(received.keys), Plan(edits), policy)
 
 
 def test_a_summary_breaks_what_is_signed_behind_it():
@@ -91,9 +88,9 @@ def test_placeholders_break_only_where_they_may_come_in_front_of_signed_reasonin
 def test_the_option_goes_out_only_where_something_breaks_and_it_can_be_asked():
     received, bare = a_request(), a_request(thinking=False)
 
-    assert drop_option(received, index_of(received), EMPTY_PLAN, QUIET) is None
-    assert drop_option(received, index_of(received), Plan((summary(received, 0),)), QUIET) is not None
-    assert drop_option(bare, index_of(bare), Plan((summary(bare, 0),)), QUIET) is None
+    assert drop_option(received, index_of(received.keys), EMPTY_PLAN, QUIET) is None
+    assert drop_option(received, index_of(received.keys), Plan((summary(received, 0),)), QUIET) is not None
+    assert drop_option(bare, index_of(bare.keys), Plan((summary(bare, 0),)), QUIET) is None
 
 
 def test_a_body_made_from_the_request_gets_the_option_too():
