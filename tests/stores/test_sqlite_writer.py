@@ -1,6 +1,7 @@
 """The writing thread: what is durable when, full disks, and the bounds that it keeps."""
 
 import asyncio
+import contextlib
 import gc
 import sqlite3
 import time
@@ -104,7 +105,9 @@ async def test_a_file_that_is_removed_while_running_is_an_error_not_silence(path
 
     with pytest.raises(StoreError, match="removed or replaced"):
         await settle_for_ever(store)
-    await store.close()
+    # It says so once more where a row was lost in the meantime.
+    with contextlib.suppress(StoreError):
+        await store.close()
 
 
 async def test_a_full_disk_is_a_store_error_and_the_file_stays_whole(path):
