@@ -4,7 +4,6 @@ JSON from outside may hold anything anywhere, so each function says what it make
 """
 
 from collections.abc import Collection, Mapping
-from math import inf
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
@@ -12,6 +11,8 @@ from proxy.conversation.model import NO_TOOLS, Tools
 from proxy.wire.body import Span, dumps, loads
 
 _MOST_SMALL_BYTES = 4096
+_MOST_COUNT = 2**53
+"""What every reader of JSON takes for the same number, and the store and the log can hold."""
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 
 
@@ -32,8 +33,8 @@ def whole(value: object) -> int | None:
 def count(value: object) -> int | None:
     """A token count, 0 included; some gateways write floats."""
     if type(value) is int:
-        return value if value >= 0 else None
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf else None
+        return value if 0 <= value <= _MOST_COUNT else None
+    return int(value) if isinstance(value, float) and 0 <= value <= _MOST_COUNT else None
 
 
 def first_count(*values: object) -> int | None:

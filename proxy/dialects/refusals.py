@@ -120,6 +120,8 @@ _REASONING = {
     ),
 }
 _MOST_TEXT = 65536
+_MOST_DIGITS = 12
+"""Of a count of tokens; longer numbers count something else, and of very long ones Python makes no number."""
 
 
 def refusal_of(status: int, body: bytes) -> Refusal | None:
@@ -145,7 +147,8 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
 
 def _number(pattern: str | re.Pattern[str], text: str) -> int | None:
     found = re.search(pattern, text)
-    return int(next(group for group in found.groups() if group)) if found else None
+    digits = next(group for group in found.groups() if group) if found else ""
+    return int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
 
 
 def _text_of(body: bytes) -> str:

@@ -33,7 +33,12 @@ def test_a_limit_is_a_positive_whole_number(value, read):
 
 
 @pytest.mark.parametrize(
-    ("value", "read"), [(5, 5), (0, 0), (5.0, 5), (-1, None), (True, None), (inf, None), (nan, None), ("5", None)]
+    ("value", "read"),
+    [
+        *((5, 5), (0, 0), (5.0, 5), (-1, None), (True, None), (inf, None), (nan, None), ("5", None)),
+        # Numbers that neither the store nor the log could hold.
+        *((2**53, 2**53), (2**53 + 1, None), (10**30, None), (1e30, None)),
+    ],
 )
 def test_a_count_is_not_negative(value, read):
     assert count(value) == read

@@ -239,3 +239,11 @@ def test_an_overflow_may_tell_only_by_how_much():
 
     assert refusal is not None
     assert (refusal.window, refusal.over) == (None, 1119046)
+
+
+def test_a_number_too_long_for_a_count_is_none():
+    """Python turns no text of more than 4300 digits into a number."""
+    refusal = refusal_of(400, body_of(f"prompt is too long: {'9' * 5000} tokens > 200000 maximum"))
+
+    assert refusal is not None
+    assert (refusal.kind, refusal.counted, refusal.window) == ("overflow", None, 200_000)
