@@ -50,22 +50,29 @@ async def sent(shared: Shared, call: Call) -> Answer:
     """The upstream's answer to the call, after at most one more try."""
     call.overhead_ms = (time.perf_counter() - call.started) * 1000 - call.exact_ms
     answer = await _send(call)
-    if answer.status in _ABOUT_THE_BODY:
-        text, held = await _read_error(answer)
-        refusal = call.dialect.refusal(answer.status, text)
-    elif not _may_overflow(call):
+    held: list[bytes] = []
+    if answer.status not in _ABOUT_THE_BODY and not _may_overflow(call):
         return answer, ()
-    elif is_event_stream(answer.headers):
-        held, refusal = await _peeked(call, answer)
-    elif answer.status == _OK:
-        text, held = await _read_error(answer)
-        reader = call.dialect.reader(stream=False)
-        reader.feed(text)
-        refusal = _meant(call, reader.finish(complete=answer.complete))
-    else:
-        return answer, ()
+    try:
+        refusal = await _refusal(call, answer, held)
+    except Exception as error:  # noqa: BLE001  whatever its reader trips over, the client can read it
+        shared.watch.failed("refusal", error)
+        return answer, tuple(held)
     again = await _again(shared, call, answer.status, refusal)
-    return again if again is not None else (answer, held)
+    return again if again is not None else (answer, tuple(held))
+
+
+async def _refusal(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
+    """What the answer means, as far as it is a refusal; the chunks that are read for it are `held`, for passing them on."""
+    if answer.status in _ABOUT_THE_BODY:
+        return call.dialect.refusal(answer.status, await _read_error(answer, held))
+    if is_event_stream(answer.headers):
+        return await _peeked(call, answer, held)
+    if answer.status != _OK:
+        return None
+    reader = call.dialect.reader(stream=False)
+    reader.feed(await _read_error(answer, held))
+    return _meant(call, reader.finish(complete=answer.complete))
 
 
 async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | None) -> Answer | None:
@@ -206,9 +213,8 @@ def _may_overflow(call: Call) -> bool:
     return context.total + context.reserve > _PEEK_SHARE * context.window
 
 
-async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ...], Refusal | None]:
-    """The first chunks of a stream, up to its first content or error, and what an error there means."""
-    held: list[bytes] = []
+async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
+    """What an error means that comes before a stream's first content."""
     while chunk := await answer.read():
         held.append(chunk)
         reader = call.dialect.reader(stream=True)
@@ -216,10 +222,10 @@ async def _peeked(call: Call, answer: UpstreamResponse) -> tuple[tuple[bytes, ..
         seen = reader.finish(complete=False)
         refusal = _meant(call, seen)
         if refusal is not None or seen.outcome == "error":
-            return tuple(held), refusal
+            return refusal
         if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
             break
-    return tuple(held), None
+    return None
 
 
 def _meant(call: Call, seen: Observation) -> Refusal | None:
@@ -251,16 +257,15 @@ async def _send(call: Call) -> UpstreamResponse:
     return answer
 
 
-async def _read_error(answer: UpstreamResponse) -> tuple[bytes, tuple[bytes, ...]]:
-    """An error answer's text, bounded, and the chunks it came in, for passing it on."""
-    held = []
+async def _read_error(answer: UpstreamResponse, held: list[bytes]) -> bytes:
+    """An error answer's text, bounded."""
     size = 0
     while chunk := await answer.read():
         held.append(chunk)
         size += len(chunk)
         if size > _MOST_ERROR_BYTES:
             break
-    return _plain(answer, b"".join(held)), tuple(held)
+    return _plain(answer, b"".join(held))
 
 
 def _plain(answer: UpstreamResponse, raw: bytes) -> bytes:

@@ -5,6 +5,7 @@ import pytest
 
 from proxy.compaction.policy import NO_MODEL
 from proxy.demo.provider import Answer, Rules
+from proxy.dialects.openai_chat import OpenAIChat
 from proxy.server import policies
 from proxy.settings.values import Compact
 from proxy.tokens.windows import Limits
@@ -51,6 +52,19 @@ async def test_a_refused_rewrite_is_sent_once_more_as_it_came(status):
     assert messages_of(original.body) == SEEN
     assert answer.headers["x-context-removed-tokens"] == "0"
     assert (turn.failed_open, turn.removed_tokens, turn.edits) == ("refused", 0, {})
+
+
+async def test_a_refusal_that_our_reader_trips_over_reaches_the_client_as_it_is(monkeypatch):
+    def trips(*_):
+        raise ValueError("not for me")
+
+    monkeypatch.setattr(OpenAIChat, "refusal", trips)
+    provider = a_provider()
+    provider.refuse_next(400, NOT_ALLOWED)
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN)
+
+    assert (answer.status_code, answer.json()) == (400, NOT_ALLOWED)
 
 
 async def test_after_a_refusal_nothing_is_decided_in_that_line_any_more():
