@@ -24,8 +24,13 @@ class EventFilter:
         """What may be passed on now. An empty chunk ends the stream and gives back what is still held."""
         if not chunk:
             held = b"" if self._letting else self._events.held
+            # Its blank line may be missing.
+            last = self._events.rest() if held else None
             self._events = EventSplitter()
-            return held
+            if last is None or not self._drops(last.data):
+                return held
+            self.dropped += 1
+            return b""
         before = self._events.held_bytes
         events = self._events.feed(chunk)
         if not events:

@@ -51,6 +51,10 @@ def test_what_is_unfinished_at_the_end_comes_out_then():
     assert through(b"data: one\n\ndata: dro") == b"data: one\n\ndata: dro"
 
 
+def test_the_last_event_is_dropped_without_its_blank_line_too():
+    assert through(b"data: one\n\ndata: drop") == through(b"data: one\n\n", b"data: drop\n") == b"data: one\n\n"
+
+
 def test_an_event_larger_than_any_worth_dropping_is_let_through_as_it_comes():
     passes = a_filter()
     huge = b"data: " + b"x" * 300_000
