@@ -25,7 +25,7 @@ from proxy.pricing.cost import cost
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
 from proxy.server.decide import decided, unsaid
-from proxy.server.engines.base import Engine
+from proxy.server.engines.base import Engine, UpstreamResponse
 from proxy.server.events import say_call
 from proxy.server.exact import Exact
 from proxy.server.habits import Habits
@@ -33,16 +33,18 @@ from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
-from proxy.server.send import Answer, sent
+from proxy.server.send import Answer, reader_of, sent
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.tokenizers import Scales
 from proxy.server.transcripts import Transcripts
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
-from proxy.wire.headers import is_event_stream
+from proxy.wire.headers import first, is_event_stream
 from proxy.wire.sse_filter import EventFilter
 
 HTTP_OK = 200
+_SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream"})
+"""Content types under which gateways stream, too."""
 _MOST_LIST_BYTES = 8 * 1024 * 1024
 _MOST_KEPT_BYTES = 16 * 1024
 """Of a body, while its answer streams: less is not worth the steps that it takes to forget it."""
@@ -122,10 +124,9 @@ class Handler:
     async def _relayed(self, call: Call, answered: Answer) -> None:
         """The answer to the client, a copy to the reader."""
         answer, held = answered
-        streams = is_event_stream(answer.headers)
         call.status = answer.status
-        call.reader = call.dialect.reader(stream=streams, keep_reasoning=keeps_reasoning(call.received, call.policy))
-        hides = call.ready.asked_usage and streams
+        call.reader = reader_of(call, answer, keep_reasoning=keeps_reasoning(call.received, call.policy))
+        hides = call.ready.asked_usage and _may_stream(answer)
         await call.exchange.respond(
             answer,
             extra=_notes(call.ready),
@@ -207,6 +208,12 @@ def _observed(reader: Reader | None, end: End) -> Observation:
         error = end.error
         return Observation(outcome="error", error_type=error.kind if error is not None else "")
     return reader.finish(complete=end.outcome == "complete")
+
+
+def _may_stream(answer: UpstreamResponse) -> bool:
+    """Whether an answer to a request for a stream may be one: its headers say so, or do not say what it is."""
+    kind = (first(answer.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+    return is_event_stream(answer.headers) or (answer.status == HTTP_OK and kind in _SAYS_NOTHING)
 
 
 def _let_go(call: Call, *, transcribed: bool) -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.dialects.base import Observation, Refusal
+from proxy.dialects.base import Observation, Reader, Refusal
+from proxy.dialects.unannounced import reader_for
 from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
@@ -66,7 +67,8 @@ async def _refusal(call: Call, answer: UpstreamResponse, held: list[bytes]) -> R
     """What the answer means, as far as it is a refusal; the chunks that are read for it are `held`, for passing them on."""
     if answer.status in _ABOUT_THE_BODY:
         return call.dialect.refusal(answer.status, await _read_error(answer, held))
-    if is_event_stream(answer.headers):
+    streams = call.received.conversation.stream
+    if is_event_stream(answer.headers) or (streams and answer.status == _OK):
         return await _peeked(call, answer, held)
     if answer.status != _OK:
         return None
@@ -217,7 +219,7 @@ async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Re
     """What an error means that comes before a stream's first content."""
     while chunk := await answer.read():
         held.append(chunk)
-        reader = call.dialect.reader(stream=True)
+        reader = reader_of(call, answer)
         reader.feed(_plain(answer, b"".join(held)))
         seen = reader.finish(complete=False)
         refusal = _meant(call, seen)
@@ -226,6 +228,12 @@ async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Re
         if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
             break
     return None
+
+
+def reader_of(call: Call, answer: UpstreamResponse, *, keep_reasoning: bool = False) -> Reader:
+    """For the answer to this call, whether or not its headers say that it streams."""
+    announced, wanted = is_event_stream(answer.headers), call.received.conversation.stream
+    return reader_for(call.dialect, announced=announced, wanted=wanted, keep_reasoning=keep_reasoning)
 
 
 def _meant(call: Call, seen: Observation) -> Refusal | None:

@@ -218,6 +218,23 @@ async def test_c50_usage_that_the_client_did_not_ask_for_is_counted_and_hidden()
     assert len(answer.content.split(b"\n\n")) == len(direct.content.split(b"\n\n"))
 
 
+@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain; charset=utf-8", "application/octet-stream"])
+async def test_usage_that_the_client_did_not_ask_for_is_hidden_whatever_the_stream_is_called(kind):
+    said_it = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}\n\n'
+    end = b"data: [DONE]\n\n"
+
+    async def upstream(scope, receive, send):
+        await answering(200, said_it + usage + end, kind)(receive, send)
+
+    async with a_house(upstream) as house:
+        answer = await house.chat([user("hello")], stream=True)
+        (turn,) = await settled(house, 1)
+
+    assert answer.content == said_it + end
+    assert (turn.outcome, turn.usage.input_tokens, turn.usage.output_tokens) == ("ok", 10, 5)
+
+
 async def test_c50_usage_that_the_client_asked_for_stays():
     async with a_house(a_provider()) as house:
         answer = await house.chat([user("hello")], stream=True, stream_options={"include_usage": True})

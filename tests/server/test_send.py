@@ -1,3 +1,4 @@
+import asyncio
 import gzip
 import json
 
@@ -437,3 +438,32 @@ async def test_a_second_overflow_is_not_tried_a_third_time():
 
     assert (answer.status_code, answer.json()) == (400, overflow)
     assert len(provider.received) == 2
+
+
+def gemini(text, **more):
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **more}]}
+
+
+async def test_a_stream_that_is_no_event_stream_is_not_waited_for():
+    """Google's JSON array; the request is long enough for its window to be in doubt."""
+    goes_on = asyncio.Event()
+    pieces = [
+        json.dumps([gemini("a")])[:-1].encode(),
+        b"," + json.dumps([gemini("b", finishReason="STOP")])[1:].encode(),
+    ]
+
+    async def upstream(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": pieces[0], "more_body": True})
+        await goes_on.wait()
+        await send({"type": "http.response.body", "body": pieces[1]})
+
+    body = {"contents": [{"role": "user", "parts": [{"text": LONG * 5}]}]}
+    path = "/v1beta/models/of-unknown-window:streamGenerateContent"
+    async with a_house(upstream) as house, house.http.stream("POST", path, json=body) as answer:
+        seen = []
+        async for piece in answer.aiter_raw():
+            seen.append(piece)
+            goes_on.set()
+
+    assert seen == pieces

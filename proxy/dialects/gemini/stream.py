@@ -3,6 +3,7 @@
 Which of them it is, the first byte tells: errors come as an array or a bare object on any of the three.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
@@ -10,7 +11,8 @@ from proxy.dialects.base import Observation
 from proxy.dialects.fields import mapping, objects, parsed
 from proxy.dialects.gemini.contents import parts_of
 from proxy.dialects.gemini.reasoning import KeptSignatures
-from proxy.dialects.gemini.usage import is_reported, usage_of
+from proxy.dialects.gemini.usage import is_reported, merged, usage_of
+from proxy.dialects.unannounced import NOT_YET
 from proxy.ledger.records import Reply
 from proxy.wire.elements import ElementSplitter
 from proxy.wire.sse import EventSplitter
@@ -63,7 +65,7 @@ class _Answer:
 
     def __init__(self, *, keep_text: bool, keep_reasoning: bool) -> None:
         self._keep_reasoning = keep_reasoning
-        self._reported: dict[str, Any] = {}
+        self._reported: Mapping[str, Any] = {}
         self._error: dict[str, Any] | None = None
         self._blocked = ""
         self._has_content = False
@@ -77,7 +79,7 @@ class _Answer:
         # Code Assist wraps each chunk.
         inner = answer["response"] if isinstance(answer.get("response"), dict) else answer
         if is_reported(inner):
-            self._reported = inner
+            self._reported = merged(self._reported, inner)
         self._blocked = self._blocked or str(mapping(inner.get("promptFeedback")).get("blockReason") or "")
         error = inner.get("error")
         if error:
@@ -142,7 +144,7 @@ class GeminiReader:
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
         if self._elements is None and self._events is None:
-            chunk = chunk.lstrip()
+            chunk = chunk.lstrip(NOT_YET)
             if not chunk:
                 return
             if chunk[:1] in (b"[", b"{"):

@@ -2,7 +2,7 @@
 
 `promptTokenCount` holds cached tokens, but not what Google's own tools put in (`toolUsePromptTokenCount`);
 `candidatesTokenCount` leaves thoughts out. Total = prompt + tool use + candidates + thoughts. Counts are running totals
-and stand on every chunk of a stream, at first incomplete; the last chunk that has some tells all.
+and stand on every chunk of a stream, at first incomplete; the last word on each counts.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,13 @@ def is_reported(answer: Mapping[str, Any]) -> bool:
     return "totalTokens" in answer or (
         isinstance(usage, dict) and ("promptTokenCount" in usage or "candidatesTokenCount" in usage)
     )
+
+
+def merged(before: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A chunk with what earlier ones have said and it leaves out; a running total never falls back to nothing."""
+    known, counts = mapping(before.get("usageMetadata")), mapping(answer.get("usageMetadata"))
+    kept = {name: value for name, value in known.items() if value and not counts.get(name)}
+    return {**answer, "usageMetadata": {**counts, **kept}} if kept else answer
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage:

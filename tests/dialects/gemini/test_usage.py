@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.dialects.gemini.usage import usage_of
+from proxy.dialects.gemini.usage import merged, usage_of
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -37,3 +37,21 @@ def test_output_that_is_not_named_follows_from_the_total():
 
 def test_a_count_is_input_alone():
     assert usage_of({"totalTokens": 61, "cachedContentTokenCount": 9}) == Usage(input_tokens=61, cache_read_tokens=9)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [{}, {"promptTokenCount": None, "thoughtsTokenCount": 0}, {"candidatesTokenCount": 4, "promptTokenCount": 0}],
+)
+def test_what_a_later_chunk_leaves_out_stays_as_it_was(later):
+    before = {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4, "thoughtsTokenCount": 2}}
+
+    assert usage_of(merged(before, {"usageMetadata": later})) == usage_of(before)
+
+
+def test_the_last_word_counts():
+    before = {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4}}
+
+    assert usage_of(merged(before, {"usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3}})) == Usage(
+        input_tokens=7, output_tokens=3
+    )
