@@ -10,6 +10,7 @@ from proxy.dialects.base import Dialect
 from proxy.dialects.labels import LABEL_HEADERS
 from proxy.errors import BodyTooLarge, ProxyError, StoreError
 from proxy.exchange.compact import Need
+from proxy.exchange.foregone import goes_as_it_came
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
@@ -17,6 +18,7 @@ from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
 from proxy.exchange.weigh import known_weights
 from proxy.ledger.records import Queued
 from proxy.pruning.reasoning_rules import Lesson
+from proxy.server.ahead import Ahead
 from proxy.server.call import Call, Shared
 from proxy.server.caller import caller_of
 from proxy.server.past import remember
@@ -34,8 +36,11 @@ _READ_HEADERS = frozenset(name.encode() for name in (_MODE_HEADER, *LABEL_HEADER
 log = structlog.get_logger("proxy")
 
 
-async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> Call | None:
-    """The call, ready to be sent; None when its body is not ours to read. Raises BodyTooLarge."""
+async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> Call | Ahead | None:
+    """The call, ready to be sent; None when its body is not ours to read. Raises BodyTooLarge.
+
+    `Ahead` where it can be sent at once, since nothing is left to decide about it.
+    """
     started = time.perf_counter()
     headers = {
         name.decode("latin-1"): value.decode("latin-1")
@@ -50,6 +55,8 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     except Exception as error:  # noqa: BLE001  whatever trips here, the client's own bytes can still go out
         shared.watch.failed("decide", error)
         return None
+    if isinstance(call, Ahead):
+        return call
     # Mostly there is nothing to wait for.
     if shared.exact.enabled:
         await counted(shared, call)
@@ -85,7 +92,7 @@ async def _predicted(
     received: Received,
     headers: dict[str, str],
     started: float,
-) -> Call:
+) -> Call | Ahead:
     """The call as memory, settings and prices have it, before any summary."""
     upstream, model = exchange.route.upstream_name, received.conversation.model
     habit = shared.habits.known(upstream, model) or await shared.habits.of(upstream, model)
@@ -101,23 +108,30 @@ async def _predicted(
         await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit.reasoning, counts_only=counts_only)
-    ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)
-    return Call(
-        exchange=exchange,
-        dialect=dialect,
-        raw=raw,
-        received=received,
-        memory=memory,
-        known=known,
-        policy=policy,
-        scale=scale,
-        learned=learned,
-        ready=ready,
-        started=started,
-        queued=queued,
-        counts_only=counts_only,
-        failed_open=failed_open,
-    )
+
+    def predict() -> Call:
+        ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)
+        return Call(
+            exchange=exchange,
+            dialect=dialect,
+            raw=raw,
+            received=received,
+            memory=memory,
+            known=known,
+            policy=policy,
+            scale=scale,
+            learned=learned,
+            ready=ready,
+            started=started,
+            queued=queued,
+            counts_only=counts_only,
+            failed_open=failed_open,
+        )
+
+    small = len(received.view.body) <= PIECE_CHARS
+    if small and not counts_only and not shared.exact.enabled and goes_as_it_came(received, memory, policy, queued):
+        return Ahead(shared, predict)
+    return predict()
 
 
 def _prepared(

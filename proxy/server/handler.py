@@ -22,6 +22,7 @@ from proxy.exchange.settle import Circumstances, settle
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
 from proxy.pricing.cost import cost
+from proxy.server.ahead import Ahead
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
 from proxy.server.decide import decided, unsaid
@@ -33,7 +34,7 @@ from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Policies
 from proxy.server.relay import End, Exchange, relay
-from proxy.server.send import Answer, reader_of, sent
+from proxy.server.send import Answer, looked_into, reader_of, sent
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.tokenizers import Scales
 from proxy.server.transcripts import Transcripts
@@ -92,6 +93,9 @@ class Handler:
         if call is None:
             await exchange.respond(await exchange.send_upstream(raw))
             return
+        if isinstance(call, Ahead):
+            await self._ahead(exchange, raw, call)
+            return
         if not call.counts_only:
             self.shared.watch.open_calls += 1
             exchange.on_end = lambda end: self._settle(call, end)
@@ -100,6 +104,21 @@ class Handler:
             del raw
             _let_go(call, transcribed=self._transcripts is not None)
         await self._relayed(call, answer)
+
+    async def _ahead(self, exchange: Exchange, raw: bytes, ahead: Ahead) -> None:
+        """A call that nothing can change: it is predicted while it is on its way."""
+        self.shared.watch.open_calls += 1
+        exchange.on_end = lambda end: self._settle(ahead(), end)
+        sending = time.perf_counter()
+        answer = await exchange.send_upstream(raw, meanwhile=ahead)
+        came = time.perf_counter()
+        call = ahead()
+        if call is None:
+            await exchange.respond(answer)
+            return
+        call.overhead_ms = (sending - call.started) * 1000
+        call.upstream_ms = (came - sending) * 1000
+        await self._relayed(call, await looked_into(self.shared, call, answer))
 
     async def _unmodelled(self, exchange: Exchange) -> None:
         """Everything else streams through unread, but for the list of models: it may name their windows."""
@@ -136,9 +155,11 @@ class Handler:
             heartbeat=call.waited and call.dialect.allows_comments,
         )
 
-    async def _settle(self, call: Call, end: End) -> None:
-        """Remember and measure, after the last byte. Never raises."""
+    async def _settle(self, call: Call | None, end: End) -> None:
+        """Remember and measure, after the last byte. Never raises. None: nothing was understood of it."""
         self.shared.watch.open_calls -= 1
+        if call is None:
+            return
         try:
             circumstances = Circumstances(
                 upstream=call.exchange.route.upstream_name,

@@ -5,6 +5,7 @@ under way, at any time, and closes the upstream's connection; an answer that bre
 client too, nothing is made up; what the handler wants done at the end is done once, also then.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Literal
 
@@ -106,11 +107,12 @@ class Exchange:
         drop: Iterable[bytes] = (),
         add: Sequence[tuple[bytes, bytes]] = (),
         target: bytes | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> UpstreamResponse:
         """Send a body with the client's headers and wait for the answer's head. Raises UpstreamError.
 
         A body that was decoded and changed: pass `drop=(b"content-encoding",)`. May be called again; an answer that
-        is not responded with is closed at the end.
+        is not responded with is closed at the end. `meanwhile` is called once the request is on its way.
         """
         headers = to_upstream(self._headers, drop=drop)
         headers += add
@@ -119,6 +121,9 @@ class Exchange:
                 body = None
         elif (length := content_length(self._headers)) is not None:
             headers.append((b"content-length", b"%d" % length))
+        if meanwhile is not None:
+            # In the next turn of the loop: what the engine writes in this one leaves at its end.
+            asyncio.get_running_loop().call_soon(meanwhile)
         try:
             answer = await self._engine.send(self.request_with(headers, body, target))
         except UpstreamError:

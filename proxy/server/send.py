@@ -50,7 +50,11 @@ _SAFETY = 0.95
 async def sent(shared: Shared, call: Call) -> Answer:
     """The upstream's answer to the call, after at most one more try."""
     call.overhead_ms = (time.perf_counter() - call.started) * 1000 - call.exact_ms
-    answer = await _send(call)
+    return await looked_into(shared, call, await _send(call))
+
+
+async def looked_into(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer:
+    """The answer, or that to one more try where this one is a refusal which is worth it."""
     held: list[bytes] = []
     if answer.status not in _ABOUT_THE_BODY and not _may_overflow(call):
         return answer, ()

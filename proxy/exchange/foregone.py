@@ -1,0 +1,44 @@
+"""Requests about which nothing is left to decide: they go out as they came, whatever they turn out to weigh."""
+
+from proxy.compaction.policy import CompactPolicy
+from proxy.conversation.model import Text, ToolCall
+from proxy.exchange.policy import Policy
+from proxy.exchange.receive import Memory, Received
+from proxy.ledger.records import Queued
+from proxy.tokens.context import reserve_tokens
+
+_ROOM_SHARE = 1 / 8
+"""Of the limit, which a foregone request may fill at most: compaction looks at half of it, and what was learned of the model
+may correct a count by a few times, never by four."""
+
+
+def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: tuple[Queued, ...]) -> bool:
+    """Whether `prepare` can only give back the client's own bytes, without edits and without a need.
+
+    On the safe side, since it is asked before anything is counted: True only of small requests that hold nothing but
+    text and calls, of conversations in which nothing was ever edited.
+    """
+    if memory.plan.edits or memory.answered or queued or policy.auto_cache or policy.compact.early:
+        return False
+    if policy.ask_usage and received.dialect.ask_usage(received.view):
+        return False
+    if not _is_small(received, memory, policy):
+        return False
+    parts = (part for message in received.conversation.messages for part in message.parts)
+    return all(isinstance(part, (Text, ToolCall)) for part in parts)
+
+
+def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:
+    """Whether it is far from every limit: no token is shorter than a byte."""
+    window, compact = policy.window, policy.compact
+    if window is None or compact.trigger == "off":
+        return True
+    usable = window - reserve_tokens(received.conversation.max_output, policy.max_output, window)
+    limit = min(usable, policy.max_input or usable) * _share(compact)
+    usage = memory.measured.usage if memory.measured is not None else None
+    known = (usage.input_tokens or 0) + (usage.output_tokens or 0) if usage is not None else 0
+    return known + len(received.view.body) <= _ROOM_SHARE * limit
+
+
+def _share(compact: CompactPolicy) -> float:
+    return min(1.0, compact.share) if compact.trigger == "share" else 1.0

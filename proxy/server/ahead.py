@@ -1,0 +1,35 @@
+"""A call that is sent before it is predicted: nothing could change it any more, so nobody need wait for that."""
+
+from collections.abc import Callable
+
+from proxy.exchange.prepare import as_it_came
+from proxy.server.call import Call, Shared
+
+
+class Ahead:
+    """The prediction that is made while such a call is on its way, by whoever asks first."""
+
+    __slots__ = ("_call", "_predict", "_shared")
+
+    def __init__(self, shared: Shared, predict: Callable[[], Call]) -> None:
+        self._shared = shared
+        self._predict: Callable[[], Call] | None = predict
+        self._call: Call | None = None
+
+    def __call__(self) -> Call | None:
+        """The predicted call; None where predicting tripped, which is counted: then it is relayed unread."""
+        predict, self._predict = self._predict, None
+        if predict is not None:
+            try:
+                self._call = _unharmed(predict())
+            except Exception as error:  # noqa: BLE001  the client's own bytes are out
+                self._shared.watch.failed("decide", error)
+        return self._call
+
+
+def _unharmed(call: Call) -> Call:
+    """The call without what it would have changed, if anything: its bytes are out already."""
+    ready = call.ready
+    if ready.changed or ready.new_edits or ready.need is not None:
+        call.ready = as_it_came(ready, call.memory, call.policy, call.scale, call.learned)
+    return call
