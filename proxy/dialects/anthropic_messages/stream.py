@@ -29,10 +29,13 @@ class _Answer:
         self._text: list[str] | None = [] if keep_text else None
         self._kept = KeptReasoning() if keep_reasoning else None
 
-    def take(self, piece: Any) -> None:
-        """An event's data, a whole `message`, a count (`{"input_tokens": n}`) or an error in place of them."""
+    def take(self, piece: Any, name: str = "") -> None:
+        """An event's data, a whole `message`, a count (`{"input_tokens": n}`) or an error in place of them.
+
+        `name`: of the event; some servers give its type only there.
+        """
         event = mapping(piece)
-        match event.get("type"):
+        match event.get("type") or name:
             case "content_block_delta":
                 self._delta(event.get("index"), mapping(event.get("delta")))
             case "content_block_start":
@@ -133,7 +136,7 @@ class _Answer:
 
 
 class MessagesStream:
-    """Reads `text/event-stream`; each event's type stands in its data, too."""
+    """Reads `text/event-stream`; mostly each event's type stands in its data, too."""
 
     def __init__(self, *, keep_text: bool, keep_reasoning: bool = False) -> None:
         self._events = EventSplitter()
@@ -143,13 +146,13 @@ class MessagesStream:
         """Take bytes, cut anywhere."""
         for event in self._events.feed(chunk):
             if event.data:
-                self._answer.take(parsed(event.data))
+                self._answer.take(parsed(event.data), event.name)
 
     def finish(self, *, complete: bool) -> Observation:
         """What the stream came to."""
         rest = self._events.rest()
         if rest is not None:
-            self._answer.take(parsed(rest.data))
+            self._answer.take(parsed(rest.data), rest.name)
         return self._answer.observation(complete=complete)
 
 

@@ -60,6 +60,16 @@ def test_start_and_delta_make_one_usage():
     assert seen.context is None
 
 
+def test_a_type_that_stands_in_the_events_name_alone_is_read():
+    reader = MessagesStream(keep_text=True)
+    for event in (START, *say("hi"), end("end_turn"), STOP):
+        untyped = {name: value for name, value in event.items() if name != "type"}
+        reader.feed(f"event: {event['type']}\ndata: {json.dumps(untyped)}\n\n".encode())
+    seen = reader.finish(complete=True)
+
+    assert (seen.usage.input_tokens, seen.usage.output_tokens, seen.outcome, seen.text) == (50, 9, "ok", "hi")
+
+
 def test_the_type_inside_the_data_counts_not_the_events_name():
     reader = MessagesStream(keep_text=True)
     reader.feed(sse([START, *say("hi"), end("end_turn"), STOP]))
