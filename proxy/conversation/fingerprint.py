@@ -69,7 +69,7 @@ def seed_key(dialect: str, caller: str) -> bytes:
 
 def history_key(seed: bytes, name: str) -> bytes:
     """The key of a history that the provider holds under a name (`previous_response_id`, a conversation's id)."""
-    return blake2b(seed + name.encode(), digest_size=KEY_BYTES, person=b"history").digest()
+    return blake2b(seed + name.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES, person=b"history").digest()
 
 
 def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:

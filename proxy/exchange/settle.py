@@ -15,6 +15,8 @@ from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.learn import Sample, is_usable
 from proxy.tokens.usage import NOT_REPORTED, Usage, is_possible
 
+_MOST_WORD = 120
+_MOST_CODE = 2**53
 _MOST_ITEMS = 8
 """Largest results that a row names."""
 
@@ -131,8 +133,8 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         edits=_by_kind(ready.sent_plan.edits),
         new_edits=_by_kind(ready.new_edits),
         outcome=outcome,
-        error_type=observation.error_type,
-        error_code=observation.error_code,
+        error_type=_word(observation.error_type),
+        error_code=_code(observation.error_code),
         status=circumstances.status,
         tool_calls=observation.tool_calls,
         overhead_ms=round(circumstances.overhead_ms, 3),
@@ -162,6 +164,18 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         largest=largest,
         upstream_ms=round(circumstances.upstream_ms, 3),
     )
+
+
+def _word(said: str) -> str:
+    """A provider's name for an error as a row and the log can hold it: some write a whole text there, or no text at all."""
+    return said[:_MOST_WORD].encode("utf-8", "replace").decode()
+
+
+def _code(said: int | str | None) -> int | str | None:
+    """Its number, or a name in a number's place."""
+    if isinstance(said, int) and abs(said) > _MOST_CODE:
+        return None
+    return _word(said) if isinstance(said, str) else said
 
 
 def _grown(ready: Ready, usage: Usage) -> int | None:

@@ -187,3 +187,20 @@ def test_a_side_call_of_the_client_is_marked():
 
     assert found.turn.purpose == "utility"
     assert not found.sample.usable
+
+
+def test_a_providers_name_for_an_error_is_short_and_text():
+    """Some write a whole text where a name belongs; half of a surrogate pair cannot be written at all."""
+    found = settled(observed={"outcome": "error", "error_type": "\ud800" + "x" * 5000, "error_code": "\udfff"})
+
+    assert found.turn.error_type == "?" + "x" * 119
+    assert found.turn.error_code == "?"
+
+
+@pytest.mark.parametrize(("code", "kept"), [(504, 504), (None, None), (10**30, None)])
+def test_an_error_number_that_no_log_can_hold_is_none(code, kept):
+    assert settled(observed={"outcome": "error", "error_code": code}).turn.error_code == kept
+
+
+def test_an_answers_id_may_be_anything():
+    assert settled(observed={"response_id": "\ud800"}).held
