@@ -119,7 +119,7 @@ def _span(situation: Situation, policy: CompactPolicy) -> tuple[int, int] | None
     first = max(first, bound, *(index + 1 for index in range(first, end) if _must_stay(messages[index])))
     if end <= first:
         return None
-    cuts = [first + cut for cut in cut_positions(messages[first:]) if first + cut <= end]
+    cuts = [cut for cut in cut_positions(messages) if first <= cut <= end]
     return (cuts[0], cuts[-1]) if cuts and cuts[-1] > cuts[0] else None
 
 

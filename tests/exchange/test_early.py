@@ -112,6 +112,14 @@ def test_calls_and_results_are_never_parted():
     assert messages[last + 1].role == "assistant"
 
 
+def test_a_record_behind_a_call_that_must_stay_leaves_its_result_alone_too():
+    messages = answered(rounds(*STEPS))
+    messages[11] = a_message("assistant", *messages[11].parts, Opaque(kind="unknown", size_chars=9))
+    situation = situation_of(messages)
+
+    assert span_of(early_record(situation, EARLY), situation)[0] == 13
+
+
 def parallel(n):
     """An answer with reasoning, two calls and their results."""
     made = (*call(f"a{n}").parts, *call(f"b{n}").parts)
