@@ -115,6 +115,13 @@ def decode_plan(stored: bytes) -> Plan:
     return msgspec.msgpack.decode(stored, type=Plan)
 
 
+def storable(edit: Edit) -> Edit:
+    """The edit without half surrogate pairs: tools that cut text by UTF-16 units leave them, and they cannot be stored."""
+    texts = {name: getattr(edit, name) for name in ("text", "tool") if name in edit.__struct_fields__}
+    whole = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
+    return edit if whole == texts else msgspec.structs.replace(edit, **whole)
+
+
 def edits_of(edits: Sequence[Edit], kind: type[E]) -> list[E]:
     """The edits of one type. No `isinstance`: its "no" takes eight times as long, and most of a plan is of another type."""
     # Mostly there is none of them.

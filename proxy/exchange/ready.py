@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, storable
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.binding import drop_option
@@ -228,7 +228,9 @@ def _dated(draft: Draft, turn: int) -> tuple[Draft, tuple[Edit, ...]]:
     if draft.plan is inherited:
         return draft, ()
     known = set(inherited.edits)
-    edits = tuple(edit if edit in known else msgspec.structs.replace(edit, turn=turn) for edit in draft.plan.edits)
+    edits = tuple(
+        edit if edit in known else msgspec.structs.replace(storable(edit), turn=turn) for edit in draft.plan.edits
+    )
     return msgspec.structs.replace(draft, plan=Plan(edits)), tuple(edit for edit in edits if edit not in known)
 
 

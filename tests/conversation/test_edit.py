@@ -15,6 +15,7 @@ from proxy.conversation.edit import (
     edits_of,
     kind_of,
     saved_tokens,
+    storable,
 )
 
 keys = st.binary(min_size=16, max_size=16)
@@ -101,3 +102,12 @@ def test_each_edit_says_what_it_saves_and_how_it_is_called():
         ("strip", 8),
         ("restore", -9),
     ]
+
+
+@pytest.mark.parametrize("text", ["cut in two \ud83d", "\udfff at first", "whole 😀", "plain"])
+def test_an_edit_can_be_stored_whatever_text_it_was_made_from(text):
+    summary = Summarise(first=b"a", last=b"b", text=text, reason="", tokens_before=9, tokens_after=1, by_model=True)
+    plan = Plan((storable(summary), storable(StripReasoning(at=b"c", tokens_before=5))))
+
+    assert decode_plan(plan.encoded()) == plan
+    assert plan.edits[0].text == text.replace("\ud83d", "?").replace("\udfff", "?")

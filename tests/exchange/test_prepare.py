@@ -181,6 +181,15 @@ def test_r41_the_removed_tokens_are_net_of_the_placeholder():
     assert edit.tokens_before == 2000
 
 
+def test_a_result_that_ends_in_half_a_character_is_pruned_like_any_other():
+    """As tools leave it that cut their output by UTF-16 units."""
+    line = Line(replace(EAGER, window=8_000))
+    history = [user(), calls("a"), result("a", "\ud83d" + words("big", 9_000) + "\ud83d")]
+
+    assert line.prepared(history).new_edits
+    assert [edit.kind for edit in line.prepared(history).sent_plan.edits] == ["cap"]
+
+
 def test_observing_decides_and_sends_the_original():
     line = Line(replace(EAGER, mode="observe"))
     ready = line.turn(SEEN)
