@@ -73,7 +73,8 @@ def _blocks(message: Json) -> list[Any]:
 
 def is_codex(entry: Json) -> bool:
     """A line such as `{"type": "response_item", "payload": {…}}`, or in older files a bare item."""
-    return entry.get("type") == "response_item" or entry.get("type") in _ITEMS
+    kind = str(entry.get("type"))
+    return kind == "response_item" or kind in _ITEMS
 
 
 def codex(entries: Iterable[Json]) -> list[Json]:
@@ -82,7 +83,7 @@ def codex(entries: Iterable[Json]) -> list[Json]:
     items: list[Any] = []
     model = instructions = ""
     for entry in entries:
-        kind, payload = entry.get("type"), entry.get("payload")
+        kind, payload = str(entry.get("type")), entry.get("payload")
         inner = payload if isinstance(payload, dict) else {}
         if kind == "compacted":
             found.append({"model": model, "instructions": instructions, "input": items})

@@ -98,11 +98,11 @@ def _values(raw: bytes) -> Iterator[Any]:
     """The JSON value of the text, or that of each line that holds one."""
     try:
         yield loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         for line in raw.splitlines():
             try:
                 yield loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
 
 

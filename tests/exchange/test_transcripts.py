@@ -100,3 +100,9 @@ def test_what_is_no_transcript_gives_nothing():
     assert transcripts(b"") == []
     assert transcripts(b"plain text\nof a log") == []
     assert transcripts(b'{"a": 1}\n[1, 2]\n"x"') == []
+
+
+def test_a_line_too_deep_to_be_read_does_not_keep_the_others_from_being_read():
+    lines = [json.dumps({"role": "user", "content": "hi"}).encode(), b"[" * 200_000 + b"]" * 200_000]
+
+    assert len(conversations(b"\n".join(lines))) == 1
