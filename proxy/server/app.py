@@ -33,7 +33,7 @@ from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, listeners, supervise
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, wants_websocket
-from proxy.wire.path import Route, route
+from proxy.wire.path import Route, route, unchecked
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -90,12 +90,12 @@ class App:
         if path in _CONTROL or path.startswith("/_proxy/"):
             await self._control(scope, receive, send)
             return
-        goal: Route | None = None
+        goal = None
         try:
             goal = route(path)
             exchange = self._admit(scope, receive, send, goal)
         except ProxyError as error:
-            body = self._error_body(goal, error.status, error.kind, str(error))
+            body = self._error_body(goal or unchecked(path), error.status, error.kind, str(error))
             await send_json(send, error.status, body, _CLOSE if isinstance(error, UpgradeRefused) else ())
             return
         try:

@@ -1,42 +1,27 @@
 """Errors of ours as the client's own SDK can read them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from proxy.dialects import dialect_for
+from proxy.dialects.anthropic_messages import AnthropicMessages
+from proxy.dialects.base import Dialect
+from proxy.dialects.gemini import Gemini
+from proxy.dialects.openai_chat import OpenAIChat
 from proxy.server.heartbeat import Send
-from proxy.wire.body import dumps
 from proxy.wire.path import Route
 
-ErrorBody = Callable[[Route | None, int, str, str], bytes]
+ErrorBody = Callable[[Route, int, str, str], bytes]
 
-_GOOGLE_STATUS = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    404: "NOT_FOUND",
-    413: "INVALID_ARGUMENT",
-    415: "INVALID_ARGUMENT",
-    426: "FAILED_PRECONDITION",
-    500: "INTERNAL",
-    502: "UNAVAILABLE",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
+_OF_FAMILY: dict[str, Dialect] = {"openai": OpenAIChat(), "anthropic": AnthropicMessages(), "gemini": Gemini()}
 
 
-def error_body(route: Route | None, status: int, kind: str, message: str) -> bytes:
-    """The JSON of an error in the format of the route's API family; OpenAI's where no route was found.
+def error_body(route: Route, status: int, kind: str, message: str) -> bytes:
+    """The JSON of an error in the format of who calls this path; where nobody models it, in that of its API family.
 
     `kind` is a `ProxyError.kind`, `message` one line without secrets.
     """
-    family = route.family if route is not None else "openai"
-    error: dict[str, Any]
-    if family == "anthropic":
-        return dumps({"type": "error", "error": {"type": kind, "message": message}})
-    if family == "gemini":
-        error = {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "UNKNOWN")}
-    else:
-        error = {"message": message, "type": kind, "param": None, "code": kind}
-    return dumps({"error": error})
+    dialect = dialect_for(route.rest_path) or _OF_FAMILY[route.family]
+    return dialect.error_body(status, kind, message)
 
 
 async def send_json(send: Send, status: int, body: bytes, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:

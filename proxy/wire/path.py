@@ -64,6 +64,11 @@ def route(raw_path: str) -> Route:
 
 def _route(raw_path: str) -> Route:
     check_path(raw_path)
+    return unchecked(raw_path)
+
+
+def unchecked(raw_path: str) -> Route:
+    """Where a path would lead that may have been refused: tells in whose format its client reads the refusal."""
     if raw_path.startswith("/up/"):
         name, slash, rest = raw_path[4:].partition("/")
         return Route(name, slash + rest or "/", _family(slash + rest))

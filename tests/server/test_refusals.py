@@ -5,29 +5,51 @@ import openai
 import pytest
 
 from proxy.server.refusals import error_body, send_json
-from proxy.wire.path import route
+from proxy.wire.path import route, unchecked
 from tests.serving import serving
 
-
-def test_without_a_route_the_format_is_openais():
-    body = json.loads(error_body(None, 400, "invalid_request_error", "no"))
-
-    assert body == {
-        "error": {"message": "no", "type": "invalid_request_error", "param": None, "code": "invalid_request_error"}
-    }
+OPENAIS = {"error": {"message": "no", "type": "a_kind", "param": None, "code": "a_kind"}}
+ANTHROPICS = {"type": "error", "error": {"type": "a_kind", "message": "no"}}
+GOOGLES = {"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}
+VERTEX = "/up/vertex/v1/projects/p/locations/l/publishers"
 
 
-def test_gemini_clients_read_googles_format():
-    body = json.loads(error_body(route("/v1beta/models/g:generateContent"), 413, "request_too_large", "too large"))
-
-    assert body == {"error": {"code": 413, "message": "too large", "status": "INVALID_ARGUMENT"}}
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/chat/completions", OPENAIS),
+        ("/v1/responses", OPENAIS),
+        ("/v1/messages", ANTHROPICS),
+        ("/v1beta/models/g:generateContent", GOOGLES),
+        # Whose format it is tells the call, wherever it goes.
+        (VERTEX + "/google/models/g:streamGenerateContent", GOOGLES),
+        (VERTEX + "/anthropic/models/c:rawPredict", ANTHROPICS),
+        ("/up/zai/api/anthropic/v1/messages", ANTHROPICS),
+        # Calls that nobody models.
+        ("/v1/messages/batches", ANTHROPICS),
+        ("/upload/v1beta/files", GOOGLES),
+        ("/v1/models", OPENAIS),
+        # Paths that are refused.
+        ("/v1/messages/%2e%2e/x", ANTHROPICS),
+        ("/up/zai/v1/messages/../x", ANTHROPICS),
+        ("/v1beta/../x", GOOGLES),
+        ("/v1/../x", OPENAIS),
+    ],
+)
+def test_an_error_is_in_the_format_of_who_calls(path, said):
+    assert json.loads(error_body(unchecked(path), 400, "a_kind", "no")) == said
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("status", "error_type"), [(401, "AuthenticationError"), (404, "NotFoundError"), (502, "InternalServerError")]
+    ("status", "error_type", "claudes"),
+    [
+        (401, "AuthenticationError", "a_kind"),
+        (404, "NotFoundError", "a_kind"),
+        (502, "InternalServerError", "api_error"),
+    ],
 )
-async def test_official_clients_raise_the_right_error(status, error_type):
+async def test_official_clients_raise_the_right_error(status, error_type, claudes):
     async def refusing(scope, receive, send):
         if scope["type"] == "http":
             await send_json(send, status, error_body(route(scope["path"]), status, "a_kind", "a text"))
@@ -43,4 +65,4 @@ async def test_official_clients_raise_the_right_error(status, error_type):
 
     assert from_openai.value.code == "a_kind"
     assert "a text" in str(from_openai.value)
-    assert from_anthropic.value.body == {"type": "error", "error": {"type": "a_kind", "message": "a text"}}
+    assert from_anthropic.value.body == {"type": "error", "error": {"type": claudes, "message": "a text"}}

@@ -512,7 +512,7 @@ async def test_upstream_that_cannot_be_reached_is_told_in_the_clients_format():
         status, headers = await client.head()
 
         assert status == 502
-        assert b'"type":"upstream_error"' in await client.body(headers)
+        assert b'"type":"api_error"' in await client.body(headers)
         assert (await ends.only()).outcome == "refused"
 
 

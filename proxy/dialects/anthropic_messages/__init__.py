@@ -89,5 +89,5 @@ class AnthropicMessages:
 
     def error_body(self, status: int, kind: str, message: str) -> bytes:
         """`{"type":"error","error":{...}}`, with a type that Anthropic's SDKs know."""
-        known = {502: "api_error", 504: "timeout_error"}.get(status, kind)
+        known = {500: "api_error", 502: "api_error", 504: "timeout_error"}.get(status, kind)
         return dumps({"type": "error", "error": {"type": known, "message": message}})

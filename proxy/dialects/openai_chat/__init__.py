@@ -86,4 +86,4 @@ class OpenAIChat:
 
     def error_body(self, status: int, kind: str, message: str) -> bytes:
         """`{"error": {...}}` as OpenAI's SDKs read it."""
-        return dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
+        return dumps({"error": {"message": message, "type": kind, "param": None, "code": kind}})

@@ -71,6 +71,7 @@ def test_an_overflow_and_a_broken_signature_are_recognised():
     [
         (400, "invalid_request_error", "invalid_request_error"),
         (401, "authentication_error", "authentication_error"),
+        (500, "proxy_error", "api_error"),
         (502, "upstream_error", "api_error"),
         (504, "upstream_error", "timeout_error"),
     ],

@@ -41,4 +41,6 @@ def test_what_a_provider_refuses_is_recognised():
 def test_our_errors_have_the_form_that_its_clients_know():
     body = json.loads(CHAT.error_body(502, "upstream_error", "what and why"))
 
-    assert body == {"error": {"message": "what and why", "type": "upstream_error", "param": None, "code": None}}
+    assert body == {
+        "error": {"message": "what and why", "type": "upstream_error", "param": None, "code": "upstream_error"}
+    }
