@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from operator import itemgetter
 
 from proxy.conversation.recall import remembered
 
@@ -44,24 +45,22 @@ def best_of(
     found: Mapping[str, int], count: Callable[[str], int], room_tokens: int, known: Collection[str] = ()
 ) -> tuple[str, ...]:
     """The same from identifiers with their frequency."""
-    about: dict[str, int] = {}
-    worth: dict[str, float] = {}
+    ranked: list[tuple[float, int, str]] = []
     for word, times in found.items():
         if word not in known:
             weight, tokens = _weighed(word)
-            about[word] = tokens
-            worth[word] = (weight * (1 + math.log2(times)) if times > 1 else weight) / tokens
-    ranked = sorted(about, key=worth.__getitem__, reverse=True)
+            ranked.append(((weight * (1 + math.log2(times)) if times > 1 else weight) / tokens, tokens, word))
+    ranked.sort(key=itemgetter(0), reverse=True)
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
     # too generous, then counted as a whole and cut until they fit.
     kept: list[str] = []
     left = room_tokens * _GENEROUS
-    for word in ranked:
+    for _, tokens, word in ranked:
         if left <= 0:
             break
-        if about[word] <= left:
+        if tokens <= left:
             kept.append(word)
-            left -= about[word]
+            left -= tokens
     while kept and (tokens := count(" ".join(kept))) > room_tokens:
         del kept[min(len(kept) - 1, len(kept) * room_tokens // tokens) :]
     chosen = set(kept)
@@ -104,6 +103,11 @@ def _counted(text: str) -> dict[str, int]:
     for run, times in Counter(runs).items():
         # Most are plain words, which are no identifiers.
         if len(run) < _SHORTEST or (run.isalpha() and run.islower()):
+            continue
+        # What is left is mostly numbers, which are what they are without a closer look.
+        # A number is one without a closer look.
+        if run.isdigit() and len(run) <= _LONGEST:
+            found[run] = found.get(run, 0) + times
             continue
         for piece in (run,) if len(run) <= _LONGEST else _pieces(run):
             word = piece.strip(_EDGE)
