@@ -8,8 +8,8 @@ from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, wit
 def replace_result(message: bytes, text: str) -> bytes:
     """The tool message with other content: a string stays a string, a list becomes a list of one text part."""
     start, end = object_spans(message)["content"]
-    old = loads(message[start:end])
-    if isinstance(old, list):
+    if message.startswith(b"[", start):
+        old = loads(message[start:end])
         part = {"type": "text", "text": text}
         marked = next((item for item in reversed(old) if isinstance(item, dict) and "cache_control" in item), None)
         if marked is not None:
