@@ -6,7 +6,7 @@ written the same way on every turn and on every replica.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from sys import maxsize
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from proxy.conversation.edit import (
     edits_of,
 )
 from proxy.conversation.fingerprint import index_of
+from proxy.conversation.lines import Notes
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
@@ -75,7 +76,7 @@ def _placed(
 ) -> tuple[int, _Placed]:
     """The plan's place in this body, and the number of leading messages that it depends on."""
     index = index_of(keys)
-    standing = standing_edits(view, keys, plan)
+    reached, standing = standing_edits(view.notes, index, plan)
     hidden: set[int] = set()
     changes: list[tuple[Span, bytes]] = []
     touched: list[int] = []
@@ -102,37 +103,26 @@ def _placed(
             at = view.spans[index[edit.after]][1]
             changes.append(((at, at), b"," + dialect.user_message(edit.text)))
             touched.append(index[edit.after] + 1)
-    return reach(plan, index), _Placed(standing, tuple(changes), min(touched, default=None), written)
+    return reached, _Placed(standing, tuple(changes), min(touched, default=None), written)
 
 
-def stands(edit: Edit, index: dict[bytes, int]) -> bool:
-    """Whether the request has the message (both ends of the range) that the edit is anchored to."""
-    match edit:
-        case Replace() | StripReasoning() | RestoreReasoning():
-            return edit.at in index
-        case Summarise():
-            return edit.first in index and edit.last in index
-        case Insert():
-            return edit.after in index
+def standing_edits(notes: Notes, index: Mapping[bytes, int], plan: Plan) -> tuple[int, tuple[Edit, ...]]:
+    """The edits that have a message in this request (both ends of a range), in the plan's order.
+
+    In front of them the number of leading messages that decide what the plan does: all, where some of it does not stand yet.
+    """
+
+    def find(_: object) -> tuple[int, tuple[int, tuple[Edit, ...]]]:
+        lasts = [_last(edit, index) for edit in plan.edits]
+        reached = 1 + max(lasts, default=-1)
+        standing = tuple([edit for edit, last in zip(plan.edits, lasts, strict=True) if last < maxsize])
+        return reached, (reached, standing)
+
+    return notes.upto("standing", plan.edits, find)
 
 
-def standing_edits(view: View, keys: Sequence[bytes], plan: Plan) -> tuple[Edit, ...]:
-    """The edits that have a message in this request, in the plan's order."""
-
-    def find(_: tuple[Edit, ...] | None) -> tuple[int, tuple[Edit, ...]]:
-        index = index_of(keys)
-        return reach(plan, index), tuple(edit for edit in plan.edits if stands(edit, index))
-
-    return view.notes.upto("standing", plan.edits, find)
-
-
-def reach(plan: Plan, index: dict[bytes, int]) -> int:
-    """The number of leading messages that decide what the plan does: all, where some of it does not stand yet."""
-    return 1 + max([_last(edit, index) for edit in plan.edits], default=-1)
-
-
-def _last(edit: Edit, index: dict[bytes, int]) -> int:
-    """Index of the last message that an edit is about."""
+def _last(edit: Edit, index: Mapping[bytes, int]) -> int:
+    """Index of the last message that an edit is about; `maxsize` where the request has not all that it is anchored to."""
     match edit:
         case Replace() | StripReasoning() | RestoreReasoning():
             return index.get(edit.at, maxsize)
@@ -142,7 +132,7 @@ def _last(edit: Edit, index: dict[bytes, int]) -> int:
             return index.get(edit.after, maxsize)
 
 
-def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list[tuple[int, int, Summarise]]:
+def written_summaries(standing: Sequence[Edit], index: Mapping[bytes, int]) -> list[tuple[int, int, Summarise]]:
     """First and last message of each summary that is written; nothing inside of one is written any more.
 
     A later summary swallows an earlier one. Where two overlap, the wider counts, of equal ones the later.
@@ -156,7 +146,7 @@ def written_summaries(standing: Sequence[Edit], index: dict[bytes, int]) -> list
     return kept
 
 
-def _by_message(edits: Iterable[Edit], index: dict[bytes, int]) -> dict[int, list[Edit]]:
+def _by_message(edits: Iterable[Edit], index: Mapping[bytes, int]) -> dict[int, list[Edit]]:
     grouped: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
         if isinstance(edit, _IN_PLACE):

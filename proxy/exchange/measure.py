@@ -16,7 +16,7 @@ from proxy.conversation.edit import (
 )
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
-from proxy.dialects.lens import reach, stands, written_summaries
+from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.exchange.weigh import Size, Weighed
 from proxy.ledger.records import Anchor
@@ -43,7 +43,7 @@ def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
     """The number of messages that the plan is about, and the tokens of each as it goes out."""
     index = weighed.index
     tokens = list(weighed.totals)
-    edits = [edit for edit in plan.edits if stands(edit, index)]
+    reached, edits = standing_edits(weighed.notes, index, plan)
     summaries = written_summaries(edits, index)
     hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
     for (at, part), replaced in _newest(edits).items():
@@ -66,7 +66,6 @@ def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
                 tokens[index[edit.at]] += edit.tokens_after
             case _:
                 pass
-    reached = reach(plan, index)
     return reached, tokens[:reached]
 
 
@@ -75,7 +74,7 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     if _ABOUT_REASONING.isdisjoint(map(type, plan.edits)):
         return weighed.reasoning
     index = weighed.index
-    edits = [edit for edit in plan.edits if stands(edit, index)]
+    _, edits = standing_edits(weighed.notes, index, plan)
     tokens = [weight.reasoning for weight in weighed.weights]
     for edit in edits:
         match edit:

@@ -22,7 +22,7 @@ from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.weigh import results_in, weigh
+from proxy.exchange.weigh import Weighed, results_in, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, is_pressed, prune
@@ -59,7 +59,7 @@ def prepare(
     called again with it when the handler has got one. `queued`: messages that wait to be said in this conversation.
     """
     weighed = weigh(received, scale)
-    inherited = _standing(memory.plan, received) if policy.mode != "off" else EMPTY_PLAN
+    inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
@@ -231,9 +231,9 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     return pruned, decision.skipped, decision.pressed
 
 
-def _standing(plan: Plan, received: Received) -> Plan:
+def _standing(plan: Plan, weighed: Weighed) -> Plan:
     """What of an inherited plan concerns this request: a fork leaves the edits of the other branch behind."""
     if not plan.edits:
         return plan
-    kept = standing_edits(received.view, received.keys, plan)
+    _, kept = standing_edits(weighed.notes, weighed.index, plan)
     return plan if len(kept) == len(plan.edits) else Plan(kept)
