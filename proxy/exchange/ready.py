@@ -94,7 +94,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """The same, or with the policy's correction: what is decided by."""
 
     def under(self, plan: Plan) -> "Draft":
-        """The same request under another plan, predicted anew."""
+        """The same request under another plan, whose new edits get this call's number, predicted anew."""
+        # Before anything is noted under it: the next call inherits this plan, and finds what was noted.
+        plan = _dated(plan, self.memory.plan, _turn(self.received, self.memory))
         return draft_of(self.received, self.memory, self.weighed, self.scale, self.policy, self.learned, plan)
 
     def with_edits(self, edits: tuple[Edit, ...]) -> "Draft":
@@ -148,7 +150,6 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     """The draft, written."""
     received, policy, memory = draft.received, draft.policy, draft.memory
     turn = _turn(received, memory)
-    draft, new_edits = _dated(draft, turn)
     sends = policy.mode == "prune"
     sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
@@ -163,7 +164,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         body=body,
         plan=draft.plan,
         sent_plan=Plan(applied.standing) if applied.standing else EMPTY_PLAN,
-        new_edits=new_edits,
+        new_edits=_new_edits(draft.plan, memory.plan),
         context=sent.context,
         estimated=sent.estimated,
         removed_tokens=removed,
@@ -221,17 +222,22 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
     )
 
 
-def _dated(draft: Draft, turn: int) -> tuple[Draft, tuple[Edit, ...]]:
-    """The draft with this call's number on its new edits, and these."""
-    inherited = draft.memory.plan
+def _dated(plan: Plan, inherited: Plan, turn: int) -> Plan:
+    """The plan with this call's number on what is new in it."""
+    new = set(map(id, _new_edits(plan, inherited)))
+    if not new:
+        return plan
+    dated = [msgspec.structs.replace(storable(edit), turn=turn) if id(edit) in new else edit for edit in plan.edits]
+    return Plan(tuple(dated))
+
+
+def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
     # Most calls decide nothing: the plan is then the very object that memory holds.
-    if draft.plan is inherited:
-        return draft, ()
-    known = set(inherited.edits)
-    edits = tuple(
-        edit if edit in known else msgspec.structs.replace(storable(edit), turn=turn) for edit in draft.plan.edits
-    )
-    return msgspec.structs.replace(draft, plan=Plan(edits)), tuple(edit for edit in edits if edit not in known)
+    if plan is inherited:
+        return ()
+    # What is inherited is mostly the very same edit, too: to hash all that it says would take longer.
+    same = set(map(id, inherited.edits))
+    return tuple([edit for edit in plan.edits if id(edit) not in same and edit not in inherited.edits])
 
 
 def _shared(memory: Memory) -> int:

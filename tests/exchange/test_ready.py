@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
@@ -66,6 +67,18 @@ def test_what_is_ready_says_what_stands_in_it():
 
     assert (cleared.changed, cleared.summarised, cleared.removed_tokens) == (True, False, 998)
     assert (summarised.changed, summarised.summarised) == (True, True)
+
+
+def test_new_edits_have_their_call_s_number_as_soon_as_they_stand_in_a_draft():
+    draft = a_draft()
+    inherited = structs.replace(a_clear(draft.received, 2), turn=4)
+    later = structs.replace(draft, memory=structs.replace(NO_MEMORY, plan=plan_of(inherited)))
+    both = later.under(plan_of(inherited, a_summary(draft.received, 0, 0)))
+
+    assert [edit.turn for edit in both.plan.edits] == [4, 1]
+    assert both.plan.edits[0] is inherited
+    assert ready(both).plan is both.plan
+    assert ready(both).new_edits == both.plan.edits[1:]
 
 
 def test_observed_edits_are_kept_and_not_sent():
