@@ -1,6 +1,7 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -8,6 +9,8 @@ from proxy.conversation.lines import Notes
 from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.wire.body import NotPlain, Span, array_spans, object_spans
+
+T = TypeVar("T")
 
 _TAKES_OVER = 0.9
 """A body that has so much of an earlier one takes its place, also where they part: whoever goes on from there has to have
@@ -24,6 +27,16 @@ class History(msgspec.Struct, frozen=True):
     """Where each element ends."""
     messages: list[Message]
     notes: Notes
+    body: bytes = b""
+    """That they stand in; held anyway, as the beginning of a line."""
+    made: dict[str, Any] = msgspec.field(default_factory=dict)
+    """By name, what was made of the other fields; the same object for a later body as long as they keep their bytes."""
+
+    def beside(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives, which depends on nothing but the fields other than the history: made once for a line."""
+        if name not in self.made:
+            self.made[name] = make()
+        return cast("T", self.made[name])
 
     def asked(self) -> Message | None:
         """The last message of a user, if there is one."""
@@ -51,7 +64,9 @@ def read_history(
     instead_of = None
     if found is not None and isinstance(found[0], History):
         earlier, shared = found[0], found[1]
-        fields, new = _continued(field, body, earlier, shared)
+        grown = _grown(field, body, earlier, shared)
+        fields, new = grown or _continued(field, body, earlier, shared)
+        made = earlier.made if grown is not None else {}
         spans, ends = earlier.spans[:shared], earlier.ends[:shared]
         messages = earlier.messages[:shared]
         if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
@@ -62,12 +77,12 @@ def read_history(
         if field not in fields or body[fields[field][0]] != ord("["):
             return None
         new = array_spans(body, *fields[field])
-        spans, ends, messages = [], [], []
+        spans, ends, messages, made = [], [], [], {}
         notes = Notes()
     spans += new
     ends += [end for _, end in new]
     messages += [recall.get(kind, body[start:end], parse) for start, end in new]
-    history = History(fields, spans, ends, messages, notes)
+    history = History(fields, spans, ends, messages, notes, body, made)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history
 
@@ -78,6 +93,29 @@ def leading_system(messages: Sequence[Message]) -> int:
         if message.role != "system":
             return index
     return len(messages)
+
+
+def _grown(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]] | None:
+    """The same as `_continued` where nothing but elements of the array is new; None where something else is, too.
+
+    What follows the array is then not read again: tools are often larger than what a turn adds.
+    """
+    end, (start, close) = earlier.ends[shared - 1], earlier.fields[field]
+    rest = memoryview(earlier.body)[close - 1 :]
+    if not body.endswith(rest, end):
+        return None
+    stop = len(body) - len(rest)
+    try:
+        elements = array_spans(b"".join((b"[0", memoryview(body)[end:stop], b"]")))
+    except NotPlain:
+        # The array ends before, and what follows it only ends alike.
+        return None
+    offset, more = end - len(b"[0"), stop + 1 - close
+    fields = {
+        name: (at, to) if at < start else (at if at == start else at + more, to + more)
+        for name, (at, to) in earlier.fields.items()
+    }
+    return fields, [(at + offset, to + offset) for at, to in elements[1:]]
 
 
 def _continued(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]]:

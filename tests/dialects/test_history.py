@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.dialects.history import leading_system
+from proxy.dialects.history import leading_system, read_history
 from proxy.exchange.receive import receive
 
 PATHS = {
@@ -84,6 +84,23 @@ def test_a_growing_line_parses_only_its_new_messages(path, field):
 
     assert len(recall) == known + 2
     assert view.notes.shared == len(first.conversation.messages)
+
+
+def test_what_stands_beside_a_growing_history_is_read_once():
+    recall, made = Recall(), []
+    for turns, behind in ((20, b""), (22, b""), (21, b""), (22, b',"x":[{"a":1}]'), (22, b',"x":[{"a":1}]'), (23, b"")):
+        body = a_body("messages", turns)
+        body = body.replace(b'],"temperature"', b"]" + behind + b',"temperature"')
+        known, anew = (read_history("kind", "messages", body, one, a_message) for one in (recall, Recall()))
+        known.beside("number", lambda: made.append(turns))  # noqa: B023  called at once
+
+        assert {**asdict(known), "notes": None, "made": None} == {**asdict(anew), "notes": None, "made": None}
+
+    assert made == [20, 22, 23]
+
+
+def a_message(raw):
+    return Message(role="user", parts=(), digest=raw)
 
 
 @pytest.mark.parametrize(("path", "field"), CASES)

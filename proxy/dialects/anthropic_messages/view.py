@@ -22,6 +22,7 @@ from proxy.conversation.model import (
     Text,
     ToolCall,
     ToolResult,
+    Tools,
 )
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
@@ -55,10 +56,10 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         if history is None:
             return None
         fields, messages = history.fields, tuple(history.messages)
-        small = small_values(body, fields, ("messages", "tools", "system"))
-        system = _outside(body, fields, recall)
+        small = history.beside("small", lambda: small_values(body, fields, ("messages", "tools", "system")))
+        system = history.beside("system", lambda: _outside(body, fields, recall))
         server_edits = _server_edits(body, fields)
-        tools = recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
+        tools = history.beside("tools", lambda: _tools(body, fields, recall))
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     conversation = Conversation(
@@ -79,6 +80,10 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
 def _model(small: Mapping[str, Any], path: str) -> str:
     named = _MODEL_IN_PATH.search(path)
     return str(small.get("model") or (named[1] if named else ""))
+
+
+def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
+    return recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
 
 
 def _outside(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[Message, ...]:

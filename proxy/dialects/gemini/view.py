@@ -47,7 +47,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         small = small_values(body, {**outer, **fields}, (*_LARGE, wrapper))
         limits = _limits(body, fields)
         system = _system(body, fields, small, recall)
-        tools = _tools(body, fields, recall)
+        tools = history.beside("tools", lambda: _tools(body, fields, recall))
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     conversation = Conversation(

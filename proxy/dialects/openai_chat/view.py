@@ -56,8 +56,8 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         if history is None:
             return None
         fields, spans, messages = history.fields, history.spans, history.messages
-        small = small_values(body, fields, _LARGE)
-        tools = _tools(body, fields, recall)
+        small = history.beside("small", lambda: small_values(body, fields, _LARGE))
+        tools = history.beside("tools", lambda: _tools(body, fields, recall))
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     lead = leading_system(messages)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from proxy.conversation.lines import Notes
-from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque
+from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, parse_tools, small_values, whole
@@ -31,9 +31,9 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         if history is None:
             return None
         fields, spans, messages = history.fields, history.spans, history.messages
-        system = _text("system", body, fields["instructions"], recall) if "instructions" in fields else []
-        tools = recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
-        small = small_values(body, fields, _LARGE)
+        system = history.beside("system", lambda: _instructions(body, fields, recall))
+        tools = history.beside("tools", lambda: _tools(body, fields, recall))
+        small = history.beside("small", lambda: small_values(body, fields, _LARGE))
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     lead = leading_system(messages)
@@ -68,6 +68,14 @@ def _said(body: bytes, recall: Recall) -> History | None:
     if body[span[0]] != ord('"'):
         return None
     return History(fields, [span], [span[1]], _text("user", body, span, recall), Notes())
+
+
+def _instructions(body: bytes, fields: Mapping[str, Span], recall: Recall) -> list[Message]:
+    return _text("system", body, fields["instructions"], recall) if "instructions" in fields else []
+
+
+def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
+    return recall.get("tools", body[slice(*fields["tools"])], parse_tools) if "tools" in fields else NO_TOOLS
 
 
 def _text(role: str, body: bytes, span: Span, recall: Recall) -> list[Message]:
