@@ -78,13 +78,8 @@ class EventSplitter:
         return parse_event(buffer if self._started else buffer.removeprefix(_BOM))
 
     @property
-    def held(self) -> bytes:
-        """Bytes of the event that has not ended yet."""
-        return b"".join(self._pieces)
-
-    @property
     def held_bytes(self) -> int:
-        """Size of `held`."""
+        """Size of the event that has not ended yet; of what is left of it, once it is given up."""
         return self._size
 
     def _hold(self, piece: bytes) -> None:

@@ -1,8 +1,11 @@
 import itertools
+from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.wire.sse import EventSplitter
 from proxy.wire.sse_filter import EventFilter
 
 DROP = b"drop"
@@ -65,6 +68,20 @@ def test_an_event_larger_than_any_worth_dropping_is_let_through_as_it_comes():
     assert (first, second) == (huge, b"y" * 10)
     assert last == b"z\n\ndata: more\n\n"
     assert passes(b"") == b""
+
+
+def test_of_an_event_too_large_to_be_read_every_byte_passes(monkeypatch):
+    monkeypatch.setattr("proxy.wire.sse_filter.EventSplitter", partial(EventSplitter, limit_bytes=400_000))
+    huge = [b"data: " + b"x" * 300_000, b"y" * 300_000, b"z\n\ndata: one\n\ndata: drop\n\ndata: two"]
+
+    assert through(*huge) == b"".join(huge).replace(b"data: drop\n\n", b"")
+
+
+@pytest.mark.parametrize("step", [1, 100])
+def test_a_byte_order_mark_stays(step):
+    stream = b"\xef\xbb\xbfdata: one\n\ndata: drop\n\n"
+
+    assert through(*[stream[at : at + step] for at in range(0, len(stream), step)]) == b"\xef\xbb\xbfdata: one\n\n"
 
 
 def test_after_a_large_event_was_cut_off_nothing_is_said_twice():
