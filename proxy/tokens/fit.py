@@ -89,19 +89,14 @@ def linear(coefficients: Coefficients, growth: Growth) -> float:
     )
 
 
-def relative(predicted: float, one: Observed) -> float:
-    """The error of a prediction, in parts of what was seen."""
-    return (one.actual - predicted) / _size(one)
-
-
-def _size(one: Observed) -> float:
-    """What errors of a sample are put in relation to."""
-    return SMALL + max(one.actual, one.growth.tokens, 0)
+def sizes_of(seen: Sequence[Observed]) -> list[float]:
+    """What errors of each sample are put in relation to."""
+    return [SMALL + max(one.actual, one.growth.tokens, 0) for one in seen]
 
 
 def fitted(seen: Sequence[Observed], first: Sequence[Observed]) -> Coefficients:
     """The simplest model that explains what was seen; `first`: first calls, with all that they carried."""
-    sizes = [_size(one) for one in seen]
+    sizes = sizes_of(seen)
     best, errors = IDENTITY, _errors(IDENTITY, seen, sizes)
     bare = _score(errors)
     if bare < _SAME:

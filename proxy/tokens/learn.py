@@ -11,12 +11,12 @@ Not learned from: cut streams, impossible usage, conversations that the server e
 from a provider most of whose counts cannot be right.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from proxy.tokens.fit import IDENTITY, SMALL, Coefficients, Growth, Observed, fitted, linear, median, relative
+from proxy.tokens.fit import IDENTITY, SMALL, Coefficients, Growth, Observed, fitted, linear, median, sizes_of
 
 KEPT: Final = 48
 """Samples that a fit looks at: some sessions' worth, so that a provider's change is followed within a day."""
@@ -176,25 +176,32 @@ def _ranged(tokens: float, span: tuple[float, float]) -> Predicted:
 def _with_fit(state: Learned) -> Learned:
     seen = state.recent
     best = fitted(seen, state.recent_first) if _is_credible(state) else IDENTITY
-    span = _span(seen, lambda growth: linear(best, growth), _BASE_RANGE)
+    span = _span(seen, [linear(best, one.growth) for one in seen], _BASE_RANGE)
     return msgspec.structs.replace(state, coefficients=best, range=span)
 
 
 def _with_first_fit(state: Learned) -> Learned:
     seen = state.recent_first
-    rests = [one.actual - linear(state.coefficients, one.growth) for one in seen]
+    grown = [linear(state.coefficients, one.growth) for one in seen]
     ratios = [one.actual / one.growth.tokens for one in seen]
-    constant = msgspec.structs.replace(state, preamble=median(rests), first_factor=0.0)
-    factor = msgspec.structs.replace(state, preamble=0.0, first_factor=min(2.0, max(0.5, median(ratios))))
-    chosen = min(
-        (constant, factor),
-        key=lambda one: median([abs(relative(_first(one, each.growth), each)) for each in seen]),
-    )
+    preamble = median([one.actual - tokens for one, tokens in zip(seen, grown, strict=True)])
+    factor = min(2.0, max(0.5, median(ratios)))
+    # As `_first` has it under the one and under the other, for all that is kept.
+    constant = [max(0.0, tokens + preamble) for tokens in grown]
+    denser = [factor * one.growth.tokens for one in seen]
+    sizes = sizes_of(seen)
     # A single first call cannot tell a denser tokenizer from a hidden preamble; a ratio errs less for other sizes.
-    if len(seen) == 1 and not state.recent and 0.5 <= ratios[0] <= 2.0:
-        chosen = factor
-    span = _span(seen, lambda growth: _first(chosen, growth), _FIRST_RANGE)
-    return msgspec.structs.replace(chosen, first_range=span)
+    alone = len(seen) == 1 and not state.recent and 0.5 <= ratios[0] <= 2.0
+    if alone or _error(denser, seen, sizes) < _error(constant, seen, sizes):
+        span = _span(seen, denser, _FIRST_RANGE)
+        return msgspec.structs.replace(state, preamble=0.0, first_factor=factor, first_range=span)
+    span = _span(seen, constant, _FIRST_RANGE)
+    return msgspec.structs.replace(state, preamble=preamble, first_factor=0.0, first_range=span)
+
+
+def _error(predicted: Sequence[float], seen: Sequence[Observed], sizes: Sequence[float]) -> float:
+    """Relative, in the middle."""
+    return median([abs(one.actual - tokens) / size for tokens, one, size in zip(predicted, seen, sizes, strict=True)])
 
 
 def _first(state: Learned, growth: Growth) -> float:
@@ -203,11 +210,10 @@ def _first(state: Learned, growth: Growth) -> float:
     return max(0.0, linear(state.coefficients, growth) + state.preamble)
 
 
-def _span(
-    seen: Sequence[Observed], predicted: Callable[[Growth], float], base: tuple[float, float]
-) -> tuple[float, float]:
+def _span(seen: Sequence[Observed], predicted: Sequence[float], base: tuple[float, float]) -> tuple[float, float]:
     """5 % and 95 % quantiles of actual over predicted; blended with the base range while there is little."""
-    ratios = sorted((one.actual + SMALL) / (max(0.0, predicted(one.growth)) + SMALL) for one in seen)
+    pairs = zip(seen, predicted, strict=True)
+    ratios = sorted([(one.actual + SMALL) / (max(0.0, tokens) + SMALL) for one, tokens in pairs])
     low, high = (min(4.0, max(0.25, ratios[at])) for at in (len(ratios) // 20, -1 - len(ratios) // 20))
     trust = min(1.0, len(ratios) / 12)
     return (
