@@ -17,7 +17,7 @@ from proxy.exchange.receive import deepest, memory_of, receive
 from proxy.exchange.settle import Circumstances, settle
 from proxy.ledger.records import Anchor, Reply, Turn
 from proxy.pruning.policy import PrunePolicy
-from proxy.tokens.context import ContextSize
+from proxy.tokens.context import ContextSize, usable_tokens
 from proxy.tokens.estimate import Memo, Scale
 from proxy.tokens.learn import NOTHING_LEARNED
 from proxy.tokens.usage import Usage
@@ -137,8 +137,11 @@ def a_context(**more):
         "warning": "",
         "window": None,
         "reserve": 0,
+        "max_input": None,
+        **more,
     }
-    return ContextSize(**{**known, **more})
+    usable = usable_tokens(known["window"], known["reserve"], known["max_input"])
+    return ContextSize(usable=usable, **known)
 
 
 def a_clear(received, at, *, text="[gone]", before=1000, after=2):

@@ -53,6 +53,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
     learned_from: int
     """Samples that corrected the prediction."""
+    summarised: bool = False
+    """A summary stands in the body."""
     pressed: bool = False
     skipped: str = ""
     need: Need | None = None
@@ -68,11 +70,6 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     def changed(self) -> bool:
         """Whether the body differs from the client's in more than the wish for usage."""
         return bool(self.sent_plan.edits)
-
-    @property
-    def summarised(self) -> bool:
-        """Whether a summary stands in the body."""
-        return bool(edits_of(self.sent_plan.edits, Summarise))
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +173,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         known_tokens=sent.estimated - sent.inputs.present.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
         learned_from=draft.learned.samples,
+        summarised=bool(edits_of(applied.standing, Summarise)),
         pressed=pressed,
         skipped=skipped,
         asked_usage=bool(splices),

@@ -17,6 +17,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     dialect: Dialect
     view: View
+    conversation: Conversation
+    """The view's: what the request says."""
     keys: tuple[bytes, ...]
     """Prefix key behind each message of the conversation."""
     candidates: tuple[int, ...]
@@ -26,11 +28,6 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     """What keys of this caller and dialect begin with."""
     origin: bytes
     """The key in front of the first message: the seed, or the provider's name for the history that it holds."""
-
-    @property
-    def conversation(self) -> Conversation:
-        """What the request says."""
-        return self.view.conversation
 
     def lookup(self) -> list[bytes]:
         """The keys to ask the ledger for, in one read."""
@@ -78,6 +75,7 @@ def receive(
     return Received(
         dialect=dialect,
         view=view,
+        conversation=conversation,
         keys=_keys(view, origin),
         candidates=tuple(candidates),
         seed=seed,

@@ -65,7 +65,8 @@ class Board:
 
     def mode_of(self, session: str) -> Mode:
         """The mode of one conversation."""
-        return self.orders.modes.get(session) or self.mode
+        orders = self.orders
+        return orders.modes.get(session) or orders.mode or self.configured
 
     def allowed(self, wish: Mode, session: str) -> Mode:
         """What a call gets that asks for a mode itself: no more than was ordered while running, if anything was."""

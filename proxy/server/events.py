@@ -8,6 +8,7 @@ import orjson
 import structlog
 
 from proxy.ledger.records import Turn
+from proxy.tokens.context import error_percent
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -57,8 +58,8 @@ def say_call(turn: Turn) -> None:
 
 def fields_of(turn: Turn) -> dict[str, Any]:
     """The fields of `context_estimate`: names are a contract."""
-    usage = turn.usage
-    percent = turn.error_percent
+    usage, actual = turn.usage, turn.comparable
+    percent = error_percent(turn.estimated, actual)
     return {
         "session": turn.session,
         "turn": turn.turn,
@@ -69,7 +70,7 @@ def fields_of(turn: Turn) -> dict[str, Any]:
         "purpose": turn.purpose,
         "estimated": turn.estimated,
         "actual": usage.input_tokens or None,
-        "error": turn.error,
+        "error": None if actual is None else turn.estimated - actual,
         "error_percent": None if percent is None else round(percent, 3),
         "learned_from": turn.learned_from,
         "input_tokens": usage.input_tokens,

@@ -157,7 +157,7 @@ class Resilient:
         return self._memory
 
     def _owe(self, owed: Owed) -> None:
-        (self._under_way if self.healthy else self._owed).append(owed)
+        (self._under_way if self._primary is not None else self._owed).append(owed)
 
     async def _ask(self, ask: Callable[[Ledger], Awaitable[T]]) -> T | None:
         store = self._primary

@@ -80,18 +80,12 @@ class ContextSize(msgspec.Struct, frozen=True, kw_only=True):
     """Why a row is not what was estimated; empty normally."""
     window: int | None
     reserve: int
+    usable: int | None
+    """See `usable_tokens`."""
     max_input: int | None = None
     """A limit of the input alone, where the provider has one."""
     reasoning_raw: int = 0
     """What the client sent of it; edits make the difference to `reasoning`."""
-
-    @property
-    def usable(self) -> int | None:
-        """What the input may fill: the window without the reserve, and no more than the provider's input limit."""
-        if self.window is None:
-            return self.max_input
-        usable = self.window - self.reserve
-        return usable if self.max_input is None else min(usable, self.max_input)
 
     @property
     def room(self) -> int | None:
@@ -148,9 +142,18 @@ def context_size(
         warning=warning or ("an answer without reported usage is estimated" if present.unmeasured else ""),
         window=window,
         reserve=reserve,
+        usable=usable_tokens(window, reserve, max_input),
         max_input=max_input,
         reasoning_raw=present.reasoning_raw,
     )
+
+
+def usable_tokens(window: int | None, reserve: int, max_input: int | None) -> int | None:
+    """What the input may fill: the window without the reserve, and no more than the provider's input limit."""
+    if window is None:
+        return max_input
+    usable = window - reserve
+    return usable if max_input is None else min(usable, max_input)
 
 
 def last_output_resent(last: Last) -> int:

@@ -60,7 +60,15 @@ class Talk:
         conversation = msgspec.structs.replace(self.conversation, messages=self.conversation.messages[: call.start])
         view = View(body=b"", conversation=conversation, spans=(), fields={})
         keys = self.keys[: call.start]
-        return Received(dialect=self.dialect, view=view, keys=keys, candidates=(), seed=b"", origin=b"")
+        return Received(
+            dialect=self.dialect,
+            view=view,
+            conversation=conversation,
+            keys=keys,
+            candidates=(),
+            seed=b"",
+            origin=b"",
+        )
 
     def answer(self, call: Call) -> tuple[Message, ...]:
         """The messages of the answer."""

@@ -83,10 +83,10 @@ class Connection(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
-        while not self.ready:
+        while not self._chunks:
+            if self.complete or self.error is not None:
+                return b""
             await self._news()
-        if not self._chunks:
-            return b""
         chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
