@@ -80,8 +80,9 @@ def read_history(
         spans, ends, messages, made = [], [], [], {}
         notes = Notes()
     spans += new
-    ends += [end for _, end in new]
-    messages += [recall.get(kind, body[start:end], parse) for start, end in new]
+    for start, end in new:
+        ends.append(end)
+        messages.append(recall.get(kind, body[start:end], parse))
     history = History(fields, spans, ends, messages, notes, body, made)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from proxy.conversation.edit import RestoreReasoning, StripReasoning, edits_of
 from proxy.conversation.fingerprint import digest, reply_print
-from proxy.conversation.model import Message
+from proxy.conversation.model import Message, after_last_assistant
 from proxy.dialects.kept import is_sealed, restorations
 from proxy.exchange.binding import breaks_bound
 from proxy.exchange.measure import reply_end
@@ -106,7 +106,7 @@ def keeps_reasoning(received: Received, policy: Policy) -> bool:
     if policy.mode != "prune" or policy.reasoning.restore is False or policy.replay_only:
         return False
     messages = received.conversation.messages
-    last = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "assistant"), -1)
+    last = after_last_assistant(messages) - 1
     if last < 0:
         return True
     start = last

@@ -1,6 +1,7 @@
 """What a request weighs before any plan: each message once, and of each turn only what is new."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,8 @@ from proxy.dialects.base import View
 from proxy.exchange.receive import Received
 from proxy.pruning.results import Standing, results_of
 from proxy.tokens.estimate import Scale, Weight
+
+_TOTAL, _REASONING = attrgetter("total"), attrgetter("reasoning")
 
 
 class Size(NamedTuple):
@@ -63,11 +66,9 @@ def weigh(received: Received, scale: Scale) -> Weighed:
     view = received.view
     conversation, extended = view.conversation, view.notes.extended
     weights, found = weights_of(view, scale), pairs_of(view)
-    totals: tuple[int, ...] = extended(
-        ("totals", scale.name), lambda known: [weight.total for weight in weights[len(known) :]]
-    )
+    totals: tuple[int, ...] = extended(("totals", scale.name), lambda known: map(_TOTAL, weights[len(known) :]))
     reasoning: tuple[int, ...] = extended(
-        ("reasoning", scale.name), lambda known: [weight.reasoning for weight in weights[len(known) :]]
+        ("reasoning", scale.name), lambda known: map(_REASONING, weights[len(known) :])
     )
     return Weighed(
         weights=weights,

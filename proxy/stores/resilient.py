@@ -88,8 +88,10 @@ class Resilient:
         found = await self._ask(lambda store: store.anchors(keys))
         if found is None:
             return await self._memory.anchors(keys)
-        here = self._memory.anchor
-        return [anchor or here(key) for key, anchor in zip(keys, found, strict=True)]
+        for place, anchor in enumerate(found):
+            if anchor is None:
+                found[place] = self._memory.anchor(keys[place])
+        return found
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; what never changes is asked of memory first."""
@@ -109,7 +111,7 @@ class Resilient:
         if originals:
             self._memory.keep_originals(turn.session, originals)
         self._rows.append((turn, self._clock() + self._ttl_s))
-        self._owe((anchor, turn, tuple([original.id for original in originals])))
+        self._owe((anchor, turn, tuple([original.id for original in originals]) if originals else ()))
         await self._ask(lambda store: store.settle(anchor, turn, originals))
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:

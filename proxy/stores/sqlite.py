@@ -27,7 +27,7 @@ from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, anchor_bytes, plan_bytes
 from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
-from proxy.stores.sqlite_file import Opening, as_store_error, connect, is_damage, open_file
+from proxy.stores.sqlite_file import BLOB, Opening, as_store_error, connect, find_anchors, is_damage, open_file
 from proxy.stores.sqlite_writer import Rows, Writer
 
 T = TypeVar("T")
@@ -99,11 +99,13 @@ class SqliteStore:
             # A first call finds nothing here, so that there is nothing to be forgotten.
             if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
-            get, unwritten = self._front.get, self._unwritten
-            found = [unwritten.get(key) or get(key) for key in keys]
-            if all(found):
-                return found
-            read = self._look_up([key for key, anchor in zip(keys, found, strict=True) if anchor is None])
+            found, missing = [], []
+            for key in keys:
+                anchor = self._unwritten.get(key) or self._front.get(key)
+                found.append(anchor)
+                if anchor is None:
+                    missing.append(key)
+            read = self._look_up(missing) if missing else {}
         except sqlite3.Error as cause:
             raise self._error("reading", cause) from cause
         return [anchor or read.get(key) for key, anchor in zip(keys, found, strict=True)] if read else found
@@ -150,7 +152,8 @@ class SqliteStore:
             self._written([anchor])
             raise
         self._front.put(anchor.key, anchor, anchor_bytes(anchor))
-        self._plans.renew(anchor.plan_id)
+        if anchor.plan_id:
+            self._plans.renew(anchor.plan_id)
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger."""
@@ -253,9 +256,7 @@ class SqliteStore:
                 self._front.drop(key)
 
     def _look_up(self, keys: list[bytes]) -> dict[bytes, Anchor]:
-        marks = ",".join("?" * len(keys))
-        statement = f"SELECT key, expires, packed FROM anchors WHERE key IN ({marks})"  # noqa: S608 (only marks)
-        rows = self._reader.execute(statement, keys).fetchall()
+        rows = self._reader.execute(find_anchors(len(keys)), list(map(BLOB, keys))).fetchall()
         now, found = self._clock(), {}
         for key, expires, packed in rows:
             anchor = self._sealing.unpack_anchor(key, packed) if expires > now else None
@@ -296,5 +297,4 @@ class SqliteStore:
             " FROM turns WHERE expires > ? AND turn > 0 GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
             (self._clock(), max(0, limit)),
         ).fetchall()
-        names = SessionSummary.__struct_fields__
-        return [SessionSummary(**dict(zip(names, row, strict=True))) for row in rows]
+        return [SessionSummary(**dict(zip(SessionSummary.__struct_fields__, row, strict=True))) for row in rows]

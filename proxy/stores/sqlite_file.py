@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from proxy.errors import StoreError
@@ -37,6 +38,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 """Step n takes a file from version n to n+1. Steps are only ever added."""
+
+BLOB = bytearray
+"""Type of what is given to a statement: of `bytes` sqlite3 asks for an adapter each time, which takes longer than a copy."""
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OPEN_TRIES = 20
@@ -70,6 +74,13 @@ def connect(path: Path, busy_s: float) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA journal_size_limit=16777216")
     return connection
+
+
+@lru_cache(maxsize=64)
+def find_anchors(count: int) -> str:
+    """The statement that asks for so many keys."""
+    marks = ",".join("?" * count)
+    return f"SELECT key, expires, packed FROM anchors WHERE key IN ({marks})"  # noqa: S608 (only marks)
 
 
 def open_file(path: Path, clock_s: float) -> Opening:

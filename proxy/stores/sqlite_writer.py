@@ -21,7 +21,7 @@ from proxy.errors import StoreError
 from proxy.ledger.originals import MOST_SESSION_BYTES, Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.stores.sealed import PLAIN, Sealing
-from proxy.stores.sqlite_file import as_store_error, connect, is_damage, move_aside
+from proxy.stores.sqlite_file import BLOB, as_store_error, connect, is_damage, move_aside
 from proxy.stores.sqlite_sweep import remove_some
 
 BEHIND_S = 0.05
@@ -178,11 +178,17 @@ class Writer:
 
     def _commit(self, batch: list[Rows]) -> None:
         execute, many, expires = self._connection.execute, self._connection.executemany, self._expires()
+        anchors: list[tuple[Any, ...]] = []
+        turns: list[tuple[Any, ...]] = []
+        for rows in batch:
+            if rows.anchor is not None:
+                anchor, packed = rows.anchor
+                anchors.append((BLOB(anchor.key), self._id, expires, BLOB(packed)))
+            if rows.turn is not None:
+                turns.append(_columns(*rows.turn, expires))
         execute("BEGIN IMMEDIATE")
-        many(
-            _PUT_ANCHOR, [(row[0].key, self._id, expires, row[1]) for rows in batch if (row := rows.anchor) is not None]
-        )
-        many(_PUT_TURN, [_columns(*rows.turn, expires) for rows in batch if rows.turn is not None])
+        many(_PUT_ANCHOR, anchors)
+        many(_PUT_TURN, turns)
         for rows in batch:
             if rows.anchor is not None and rows.anchor[0].plan_id:
                 self._put_plan(rows.anchor[0].plan_id, rows.plan, expires)
@@ -273,5 +279,5 @@ def _columns(turn: Turn, packed: bytes, expires: float) -> tuple[Any, ...]:
         turn.upstream,
         min(turn.usage.input_tokens or 0, _MOST_INTEGER),
         min(turn.removed_tokens, _MOST_INTEGER),
-        packed,
+        BLOB(packed),
     )

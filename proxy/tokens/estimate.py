@@ -184,15 +184,17 @@ class Scale:
         )
 
     def _weigh(self, message: Message) -> Weight:
-        parts = tuple([self._part(part) for part in message.parts])
+        parts: list[int] = []
         reasoning = results = 0
-        for part, tokens in zip(message.parts, parts, strict=True):
+        for part in message.parts:
+            tokens = self._part(part)
+            parts.append(tokens)
             if isinstance(part, Reasoning):
                 reasoning += tokens
             elif isinstance(part, ToolResult):
                 results += 1
         overhead = self.overheads.message + self.overheads.sequel * max(0, results - 1)
-        return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=parts, overhead=overhead)
+        return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=tuple(parts), overhead=overhead)
 
     def _part(self, part: Part) -> int:
         match part:
