@@ -3,6 +3,7 @@
 import msgspec
 
 from proxy.exchange.prepare import Ready
+from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price
@@ -41,12 +42,17 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
     return simulate(
         habit,
         input_tokens=unpruned,
-        shared_tokens=ready.shared_tokens,
+        shared_tokens=_shared(before),
         warm_tokens=ready.anchor.warm_tokens,
         idle_s=ready.anchor.at - before.at if before is not None else 0.0,
         output_tokens=usage.output_tokens,
         caches=_cached(usage) or (before is not None and before.usage is not None and _cached(before.usage)),
     )
+
+
+def _shared(before: Anchor | None) -> int:
+    """The unpruned length of the request before this one: all of it is this one's prefix."""
+    return (before.usage.input_tokens or 0) + before.removed_tokens if before and before.usage else 0
 
 
 def _cached(usage: Usage) -> bool:

@@ -47,8 +47,6 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
     before: Anchor | None
     """The measured call before this one."""
-    shared_tokens: int
-    """Of the unpruned input: what the measured call before this one had already sent."""
     anchor: Anchor
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
     learned_from: int
@@ -156,7 +154,8 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     came = draft.weighed.total
     removed = max(0, came - sum(sent.tokens))
     body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
-    return Ready(
+    # In two steps: of more than 15 names in one call Python makes a dict first.
+    ready = Ready(
         received=received,
         body=body,
         plan=draft.plan,
@@ -169,10 +168,12 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         weighed=draft.weighed,
         inputs=sent.inputs,
         before=memory.measured,
-        shared_tokens=_shared(memory),
         known_tokens=sent.estimated - sent.inputs.present.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
         learned_from=draft.learned.samples,
+    )
+    return msgspec.structs.replace(
+        ready,
         summarised=bool(edits_of(applied.standing, Summarise)),
         pressed=pressed,
         skipped=skipped,
@@ -205,7 +206,6 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         session=line.session if line else session_id(key),
         turn=turn,
         at=now,
-        upstream="",
         model=conversation.model,
         plan_id=line.plan_id if line and plan is memory.plan and plan.edits else plan.plan_id(),
         sent=sent,
@@ -236,12 +236,6 @@ def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
     # What is inherited is mostly the very same edit, too: to hash all that it says would take longer.
     same = set(map(id, inherited.edits))
     return tuple([edit for edit in plan.edits if id(edit) not in same and edit not in inherited.edits])
-
-
-def _shared(memory: Memory) -> int:
-    """The unpruned length of the request before this one: all of it is this one's prefix."""
-    anchor = memory.measured
-    return (anchor.usage.input_tokens or 0) + anchor.removed_tokens if anchor and anchor.usage else 0
 
 
 def session_id(key: bytes) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from proxy.conversation.edit import Edit, Replace, Summarise, edits_of, kind_of, saved_tokens
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
-from proxy.exchange.money import money_of
+from proxy.exchange.money import Money, money_of
 from proxy.exchange.prepare import Ready
 from proxy.ledger.records import Anchor, Item, Turn
 from proxy.pricing.prices import CacheHabit, Price
@@ -86,8 +86,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             edited=ready.inputs.edited or ready.summarised,
         ),
     )
-    turn = _turn(ready, observation, circumstances, outcome, usage)
-    turn = msgspec.structs.replace(turn, cost=money.paid, cost_unpruned=money.unpruned)
+    turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
     held = _held(ready, anchor, observation.response_id) if anchor is not None and anchor.usage is not None else ()
     return Settled(anchor=anchor, turn=turn, sample=sample, held=held)
 
@@ -114,10 +113,11 @@ def _outcome(observation: Observation, circumstances: Circumstances) -> str:
     return observation.outcome
 
 
-def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, outcome: str, usage: Usage) -> Turn:
+# In steps by topic: of more than 15 names in one call Python makes a dict first, which takes longer than all of this.
+def _turn(ready: Ready, circumstances: Circumstances) -> Turn:
+    """The row as far as it was known when the call went out."""
     context, anchor, conversation = ready.context, ready.anchor, ready.received.conversation
-    by_tool, largest = _results(ready)
-    return Turn(
+    turn = Turn(
         session=anchor.session,
         turn=anchor.turn,
         at=anchor.at,
@@ -126,44 +126,69 @@ def _turn(ready: Ready, observation: Observation, circumstances: Circumstances, 
         dialect=conversation.dialect,
         basis=context.basis,
         estimated=ready.estimated,
-        usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
-        grown=_grown(ready, usage),
-        removed_tokens=ready.removed_tokens,
-        would_remove_tokens=ready.would_remove_tokens,
-        edits=_by_kind(ready.sent_plan.edits),
-        new_edits=_by_kind(ready.new_edits),
-        outcome=outcome,
-        error_type=_word(observation.error_type),
-        error_code=_code(observation.error_code),
-        status=circumstances.status,
-        tool_calls=observation.tool_calls,
-        overhead_ms=round(circumstances.overhead_ms, 3),
-        learned_from=ready.learned_from,
         label=conversation.session_label,
         purpose="utility" if conversation.utility else circumstances.purpose,
+        plan_id=anchor.plan_id,
+        learned_from=ready.learned_from,
+        removed_tokens=ready.removed_tokens,
+        would_remove_tokens=ready.would_remove_tokens,
         skipped=ready.skipped,
-        failed_open=circumstances.failed_open,
-        exact=circumstances.exact,
-        exact_ms=round(circumstances.exact_ms, 3),
+    )
+    turn = msgspec.structs.replace(
+        turn,
         window=context.window,
         max_input=context.max_input,
         reserve=context.reserve,
         system_tokens=context.system,
         tools_tokens=context.tools,
-        by_tool=by_tool,
-        decisions=tuple(map(_said, ready.new_edits)),
-        plan_id=anchor.plan_id,
         last_input=context.last_input,
         last_output=context.last_output_resent,
         new_tokens=ready.inputs.present.new,
         corrections=context.corrections,
         reasoning_tokens=context.reasoning,
         reasoning_raw=context.reasoning_raw,
-        dropped_reasoning=observation.dropped_reasoning,
         warning=context.warning,
-        largest=largest,
-        upstream_ms=round(circumstances.upstream_ms, 3),
     )
+    return _with_edits(turn, ready) if ready.changed or ready.new_edits or any(ready.weighed.sizes) else turn
+
+
+def _with_edits(turn: Turn, ready: Ready) -> Turn:
+    """The row with what stands in the request of tool results, and of edits."""
+    by_tool, largest = _results(ready)
+    return msgspec.structs.replace(
+        turn,
+        edits=_by_kind(ready.sent_plan.edits),
+        new_edits=_by_kind(ready.new_edits),
+        decisions=tuple(map(_said, ready.new_edits)),
+        by_tool=by_tool,
+        largest=largest,
+    )
+
+
+def _answered(
+    turn: Turn, ready: Ready, observation: Observation, circumstances: Circumstances, outcome: str, money: Money
+) -> Turn:
+    """The row with what came of the call."""
+    usage = observation.usage
+    turn = msgspec.structs.replace(
+        turn,
+        usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
+        grown=_grown(ready, usage),
+        outcome=outcome,
+        error_type=_word(observation.error_type) if observation.error_type else "",
+        error_code=_code(observation.error_code),
+        status=circumstances.status,
+        tool_calls=observation.tool_calls,
+        dropped_reasoning=observation.dropped_reasoning,
+        overhead_ms=round(circumstances.overhead_ms, 3),
+        upstream_ms=round(circumstances.upstream_ms, 3),
+        failed_open=circumstances.failed_open,
+        cost=money.paid,
+        cost_unpruned=money.unpruned,
+    )
+    if circumstances.exact is None and not circumstances.exact_ms:
+        return turn
+    return msgspec.structs.replace(turn, exact=circumstances.exact, exact_ms=round(circumstances.exact_ms, 3))
 
 
 def _word(said: str) -> str:
@@ -186,7 +211,7 @@ def _grown(ready: Ready, usage: Usage) -> int | None:
 
 
 def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
-    return dict(Counter(map(kind_of, edits))) if edits else {}
+    return dict(Counter(map(kind_of, edits)))
 
 
 def _said(edit: Edit) -> str:
@@ -199,8 +224,6 @@ def _said(edit: Edit) -> str:
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
     sizes = list(chain.from_iterable(ready.weighed.sizes))
-    if not sizes:
-        return {}, ()
     edits, index = ready.sent_plan.edits, ready.weighed.index
     edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
     summaries = edits_of(edits, Summarise)

@@ -35,7 +35,8 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """1 for the first call of a session."""
     at: float
     """Unix time of the call's start."""
-    upstream: str
+    upstream: str = ""
+    """Known when the call is settled."""
     model: str
     plan_id: bytes = b""
     """Empty for the empty plan."""

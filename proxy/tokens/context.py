@@ -61,8 +61,11 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     """Some assistant message in `new` is an answer whose usage never came (a cut stream)."""
 
 
-class ContextSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The number, its basis and its rows. `system + tools + messages == total`, always."""
+class ContextSize(msgspec.Struct, frozen=True):
+    """The number, its basis and its rows. `system + tools + messages == total`, always.
+
+    The first two are given by place: of more than 15 names in one call Python makes a dict first.
+    """
 
     total: int
     basis: Basis
@@ -129,8 +132,8 @@ def context_size(
     total = max(0, last_input + resent + present.new + corrections)
     system, tools, messages, warning = _rows(total, present)
     return ContextSize(
-        total=total,
-        basis="estimated" if last is None else "anchored",
+        total,
+        "estimated" if last is None else "anchored",
         last_input=last_input,
         last_output_resent=resent,
         new=present.new,
