@@ -85,8 +85,13 @@ class Resilient:
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger. What the store has lost and this process still knows is filled in."""
-        found = await self._ask(lambda store: store.anchors(keys))
-        if found is None:
+        store = self._reached()
+        if store is None:
+            return await self._memory.anchors(keys)
+        try:
+            found = await store.anchors(keys)
+        except StoreError as error:
+            self._failed(store, error)
             return await self._memory.anchors(keys)
         for place, anchor in enumerate(found):
             if anchor is None:
@@ -112,7 +117,12 @@ class Resilient:
             self._memory.keep_originals(turn.session, originals)
         self._rows.append((turn, self._clock() + self._ttl_s))
         self._owe((anchor, turn, tuple([original.id for original in originals]) if originals else ()))
-        await self._ask(lambda store: store.settle(anchor, turn, originals))
+        store = self._reached()
+        if store is not None:
+            try:
+                await store.settle(anchor, turn, originals)
+            except StoreError as error:
+                self._failed(store, error)
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger. What the store has not and this process still knows is filled in."""
@@ -162,22 +172,29 @@ class Resilient:
         (self._under_way if self._primary is not None else self._owed).append(owed)
 
     async def _ask(self, ask: Callable[[Ledger], Awaitable[T]]) -> T | None:
-        store = self._primary
+        """For what is no part of every call: those two do the same without a function and a coroutine more."""
+        store = self._reached()
         if store is None:
-            self._come_back()
             return None
         try:
             return await ask(store)
-        except Unstorable:
-            self.failures += 1
         except StoreError as error:
-            if store is self._primary:
-                self._fail(error)
-                self._come_back()
-            else:
-                # Calls that were under way together fail together; the first has said so.
-                self.failures += 1
+            self._failed(store, error)
         return None
+
+    def _reached(self) -> Ledger | None:
+        """The store; None while it is down, and on its way back."""
+        if self._primary is None:
+            self._come_back()
+        return self._primary
+
+    def _failed(self, store: Ledger, error: StoreError) -> None:
+        # Calls that were under way together fail together; the first has said so.
+        if isinstance(error, Unstorable) or store is not self._primary:
+            self.failures += 1
+        else:
+            self._fail(error)
+            self._come_back()
 
     def _use(self, store: Ledger) -> None:
         self._primary = store

@@ -16,6 +16,9 @@ class Shelf(Generic[K, V]):
         self._most = most
         self._room = room_bytes
         self._ttl_s = ttl_s
+        # A value that claims more than a whole life left was written before the clock was set back: it must not stay
+        # for as long as the clock was wrong. Twice the life leaves room for clocks that differ between machines.
+        self._longest_s = 2 * ttl_s
         self._clock = clock
         self._held: OrderedDict[K, tuple[V, int, float]] = OrderedDict()
         self._held_bytes = 0
@@ -37,7 +40,8 @@ class Shelf(Generic[K, V]):
         entry = self._held.get(key)
         if entry is None:
             return None
-        if not self._alive(entry[2], self._clock()):
+        now = self._clock()
+        if not now < entry[2] <= now + self._longest_s:
             self.drop(key)
             return None
         self._held.move_to_end(key)
@@ -79,11 +83,7 @@ class Shelf(Generic[K, V]):
     def sweep(self, steps: int) -> None:
         """Look at the `steps` least recently used values and remove those whose life is over."""
         now = self._clock()
-        dead = [key for key, entry in islice(self._held.items(), steps) if not self._alive(entry[2], now)]
+        latest = now + self._longest_s
+        dead = [key for key, entry in islice(self._held.items(), steps) if not now < entry[2] <= latest]
         for key in dead:
             self.drop(key)
-
-    def _alive(self, expires: float, now: float) -> bool:
-        # A value that claims more than a whole life left was written before the clock was set back: it must not stay
-        # for as long as the clock was wrong. Twice the life leaves room for clocks that differ between machines.
-        return now < expires <= now + 2 * self._ttl_s
