@@ -46,9 +46,15 @@ def is_utility(asked: Message | None, messages: Iterable[Message], tools: Tools)
         return True
     if tools.names:
         return False
-    return bool([message for message in messages if message.role == "system" and _begins(message.parts, _SYSTEMS)])
+    for message in messages:  # noqa: SIM110  as in `_begins`
+        if message.role == "system" and _begins(message.parts, _SYSTEMS):
+            return True
+    return False
 
 
 def _begins(parts: Sequence[Part], marks: tuple[str, ...]) -> bool:
     """Whether a text among the parts begins with one of these."""
-    return bool([part for part in parts if isinstance(part, Text) and part.text.lstrip().startswith(marks)])
+    for part in parts:  # noqa: SIM110  to make a generator takes longer than to look at the few parts
+        if isinstance(part, Text) and part.text.lstrip().startswith(marks):
+            return True
+    return False

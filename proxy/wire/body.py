@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,8 @@ Span = tuple[int, int]
 
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_LONGEST_KEY = 64
+"""Longer keys are not kept in memory."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _KEY_COLON = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
@@ -58,7 +61,7 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
     between = b""
     for key, value in values.items():
         # As most programs write it; a value never begins with white space.
-        plain = between + dumps(key) + b":"
+        plain = between + (_known_key(key) if len(key) <= _LONGEST_KEY else _key(key))
         at = position + len(plain)
         if not raw.startswith(plain, position, end) or raw[at : at + 1] <= b" ":
             at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
@@ -67,6 +70,14 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
         between = b","
     _expect(raw, position, b"}")
     return spans
+
+
+def _key(key: str) -> bytes:
+    return dumps(key) + b":"
+
+
+_known_key = lru_cache(maxsize=256)(_key)
+"""Requests have few keys, again and again."""
 
 
 def _behind_key(raw: bytes, position: int, end: int, key: str) -> int:

@@ -145,16 +145,11 @@ def _names_address(name: bytes) -> bool:
 
 def _without(headers: Headers, names: frozenset[bytes], drop: Iterable[bytes]) -> Headers:
     """All but those under `names`, which hold `connection`, those that a Connection header lists, and `drop`."""
-    kept = [header for header in headers if header[0] not in names]
-    # Mostly there is nothing to list, and no set to be made.
-    further = _listed_in_connection(headers) if len(kept) < len(headers) else set()
-    further.update(drop)
+    kept: Headers = []
+    further = set(drop)
+    for header in headers:
+        if header[0] not in names:
+            kept.append(header)
+        elif header[0] == b"connection":
+            further.update([token.strip().lower() for token in header[1].split(b",")])
     return [header for header in kept if header[0] not in further] if further else kept
-
-
-def _listed_in_connection(headers: Headers) -> set[bytes]:
-    listed: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection":
-            listed.update(token.strip().lower() for token in value.split(b","))
-    return listed
