@@ -175,7 +175,7 @@ def _answered(
         usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
         grown=_grown(ready, usage),
         outcome=outcome,
-        error_type=_word(observation.error_type) if observation.error_type else "",
+        error_type=_word(observation.error_type),
         error_code=_code(observation.error_code),
         status=circumstances.status,
         tool_calls=observation.tool_calls,

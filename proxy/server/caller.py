@@ -8,6 +8,7 @@ from proxy.wire.body import loads
 from proxy.wire.headers import Headers
 
 _CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+_NAMES = frozenset(_CREDENTIALS)
 
 
 def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
@@ -15,13 +16,13 @@ def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
     if key_name:
         return "key:" + key_name
     # The first of each name; most calls have one alone.
-    found = {name: value for name, value in reversed(headers) if name in _CREDENTIALS}
+    found = {name: value for name, value in reversed(headers) if name in _NAMES}
     presented = list(found.values()) if len(found) == 1 else [found[name] for name in _CREDENTIALS if name in found]
     if not presented and b"key=" in query:
         presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
     if not presented:
         return ""
-    stable = b"\0".join([_stable(value) for value in presented])
+    stable = b"\0".join(map(_stable, presented))
     return blake2b(stable, digest_size=16, person=b"caller").hexdigest()
 
 

@@ -74,6 +74,7 @@ class Protocol(asyncio.Protocol):
         """See asyncio."""
         transport = self._transport = cast(asyncio.Transport, transport)
         self.server.connections.add(self)  # type: ignore[arg-type]  # names uvicorn's own classes
+        # With everything that a call's own has: of a copy only values are set then.
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -81,6 +82,13 @@ class Protocol(asyncio.Protocol):
             "client": get_remote_addr(transport),
             "scheme": "https" if is_ssl(transport) else "http",
             "root_path": "",
+            "http_version": "",
+            "method": "",
+            "path": "",
+            "raw_path": b"",
+            "query_string": b"",
+            "headers": [],
+            "extensions": {},
         }
         self._idle.set(self._keep_alive_s)
 
@@ -166,16 +174,14 @@ class Protocol(asyncio.Protocol):
             length_known=b"content-length" in named,
             expects_continue=named.get(b"expect", b"").lower() == b"100-continue",
         )
-        cycle.scope = {
-            **self._scope,
-            "http_version": version,
-            "method": method,
-            "path": unquote(text) if "%" in text else text,
-            "raw_path": path,
-            "query_string": query,
-            "headers": headers,
-            "extensions": {SERVED: cycle},
-        }
+        scope = cycle.scope = self._scope.copy()
+        scope["http_version"] = version
+        scope["method"] = method
+        scope["path"] = unquote(text) if "%" in text else text
+        scope["raw_path"] = path
+        scope["query_string"] = query
+        scope["headers"] = headers
+        scope["extensions"] = {SERVED: cycle}
         self._last = cycle
         if self._current is None:
             self._begin(cycle)

@@ -6,7 +6,7 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -88,9 +88,9 @@ class Exchange:
 
     # The request
 
-    async def read_body(self) -> bytes:
+    def read_body(self) -> Awaitable[bytes]:
         """The whole body as it came; raises BodyTooLarge or ClientGone. From here on the client is watched."""
-        return await self._incoming.read()
+        return self._incoming.read()
 
     def decode(self, body: bytes) -> bytes:
         """The body without its content encodings, bounded by the same limit.

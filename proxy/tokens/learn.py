@@ -12,6 +12,7 @@ from a provider most of whose counts cannot be right.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -70,6 +71,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     high: int
 
 
+@lru_cache(maxsize=1024)
 def learned_name(upstream: str, model: str, encoding: str) -> str:
     """Key of the stored state."""
     return f"estimate/{upstream}/{model}/{encoding}"
