@@ -151,6 +151,13 @@ class Cycle:
         if self._task is not None:
             self._connection.server.tasks.discard(self._task)
 
+    def pass_on(self, body: bytes) -> bool:
+        """What `send` does with a piece of the body, at once. False: the next one is for `send`, which waits for room."""
+        if self.gone:
+            return False
+        self._continue(body, more=True)
+        return self._connection.room is None
+
     # ASGI
 
     async def receive(self) -> dict[str, Any]:

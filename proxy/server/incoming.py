@@ -16,6 +16,9 @@ class Served(Protocol):
     def watch(self, when_left: Callable[[], None] | None) -> None:
         """When the client leaves, call this and cancel the task of the call. None: no longer."""
 
+    def pass_on(self, body: bytes) -> bool:
+        """Send a piece of the answer's body without waiting. False: the next one is for `send`, which waits for room."""
+
     def release(self) -> None:
         """What the task still does is no longer for the client: cancel it for no reason whatever."""
 

@@ -11,15 +11,17 @@ from typing import Literal
 
 import msgspec
 
-from proxy.errors import ProxyError, UnsupportedEncoding, UpstreamBroken, UpstreamError
+from proxy.errors import ProxyError, UpstreamBroken, UpstreamError
+from proxy.server.copying import Copying
 from proxy.server.cycle import BODY_FOLLOWS, SERVED
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
+from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
-from proxy.server.incoming import Incoming, Message, Receive
+from proxy.server.incoming import Incoming, Message, Receive, Served
 from proxy.server.refusals import ErrorBody, send_json
 from proxy.server.settling import settle
 from proxy.settings.values import Upstream
-from proxy.wire.encoding import ChunkDecoder, decode_body
+from proxy.wire.encoding import decode_body
 from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream, with_listed
 from proxy.wire.path import Route
 
@@ -69,7 +71,8 @@ class Exchange:
         self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
         """Called once, after the last byte, whatever happened; nobody cancels it."""
         self.end: End | None = None
-        self._incoming = Incoming(receive, limit_bytes, scope.get("extensions", {}).get(SERVED))
+        self._served: Served | None = scope.get("extensions", {}).get(SERVED)
+        self._incoming = Incoming(receive, limit_bytes, self._served)
         self._send = send
         self._headers = headers
         self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
@@ -78,7 +81,7 @@ class Exchange:
         self._heartbeat_s = heartbeat_s
         self._error_body = error_body
         self._status: int | None = None
-        self._observed = True
+        self._copying: Copying | None = None
         self._answers: list[UpstreamResponse] = []
 
     @property
@@ -180,8 +183,8 @@ class Exchange:
     ) -> End:
         """Relay an answer: head with `extra` headers, then each chunk at once. Returns how it ended.
 
-        `held`: chunks taken with `answer.read()` before. `observe` gets a decoded copy of each chunk, cut anywhere;
-        what it raises is swallowed (`End.observed`). `transform` gets each chunk of an answer without content encoding
+        `held`: chunks taken with `answer.read()` before. `observe` gets a decoded copy, some chunks at a time, cut anywhere, and
+        all of it before this returns; what it raises is swallowed (`End.observed`). `transform` gets each chunk of an answer without content encoding
         and returns what the client gets (it may keep bytes back), and b"" at a clean end for what it still holds;
         encoded answers pass untouched. `heartbeat`: comment lines while an event stream is silent.
         """
@@ -194,14 +197,15 @@ class Exchange:
         head += extra
         beats = heartbeat and encoding is None and is_event_stream(head)
         beat = Heartbeat(self._send, self._heartbeat_s) if beats else None
-        watch = self._observer(observe, encoding) if observe is not None else None
+        copying = self._copying = Copying(observe, encoding) if observe is not None else None
         self._status = answer.status
         start = {"type": "http.response.start", "status": answer.status, "headers": head}
         # A transform may keep all back that is here.
         start[BODY_FOLLOWS] = None if transform is not None else bool(held) or answer.ready
         await self._send(start)
         try:
-            last = await self._forward(answer, held, transform, watch, beat.forward if beat is not None else self._send)
+            send = beat.forward if beat is not None else self._send
+            last = await forwarded(answer, held, transform, copying, send, None if beats else self._served)
         finally:
             if beat is not None:
                 await beat.stop()
@@ -211,8 +215,8 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": piece, "more_body": False})
         # No sooner: who leaves while the last bytes still wait for room has left before the end.
         self._incoming.answered(whole=True)
-        if watch is not None and last:
-            watch(last)
+        if copying is not None and last:
+            copying.take(last)
         return self._ended("complete")
 
     async def refuse(self, error: ProxyError, *, extra: Sequence[tuple[bytes, bytes]] = ()) -> End:
@@ -232,7 +236,9 @@ class Exchange:
     async def close(self) -> None:
         """Let go of everything and settle. Called once, by the App."""
         end = self.end or End(
-            outcome="client_closed" if self.client_gone else "truncated", status=self._status, observed=self._observed
+            outcome="client_closed" if self.client_gone else "truncated",
+            status=self._status,
+            observed=self._observed(),
         )
         self.end = end
         self._incoming.answered(whole=end.outcome in ("complete", "refused"))
@@ -247,49 +253,14 @@ class Exchange:
     # Inside
 
     def _ended(self, outcome: Literal["complete", "truncated"], error: ProxyError | None = None) -> End:
-        self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed)
+        self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed())
         return self.end
 
-    async def _forward(
-        self,
-        answer: UpstreamResponse,
-        held: Sequence[bytes],
-        transform: Callable[[bytes], bytes] | None,
-        watch: Callable[[bytes], None] | None,
-        send: Send,
-    ) -> bytes:
-        """All chunks but the last, which ends the answer and is returned; b"" where it ended without, or broke off."""
-        chunk = b"".join(held) or await answer.read()
-        while chunk and not answer.complete:
-            piece = chunk if transform is None else transform(chunk)
-            if piece:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            if watch is not None:
-                watch(chunk)
-            chunk = await answer.read()
-        return chunk
-
-    def _observer(self, observe: Callable[[bytes], None], encoding: bytes | None) -> Callable[[bytes], None] | None:
-        """`observe` behind a decoder, switched off by its first failure: a copy can never break the stream."""
-        try:
-            decoder = ChunkDecoder(encoding) if encoding is not None else None
-        except UnsupportedEncoding:
-            self._observed = False
-            return None
-
-        def watch(chunk: bytes) -> None:
-            if not self._observed:
-                return
-            try:
-                if decoder is None:
-                    observe(chunk)
-                else:
-                    for piece in decoder.feed(chunk):
-                        observe(piece)
-            except Exception:  # noqa: BLE001  whatever a reader trips over is its own affair
-                self._observed = False
-
-        return watch
+    def _observed(self) -> bool:
+        if self._copying is None:
+            return True
+        self._copying.flush()
+        return self._copying.whole
 
 
 async def relay(exchange: Exchange) -> None:

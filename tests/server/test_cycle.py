@@ -423,3 +423,26 @@ async def test_task_that_works_for_itself_is_no_longer_the_servers():
     await turns()
 
     assert done == [1]
+
+
+async def test_a_piece_is_passed_on_without_waiting_as_long_as_there_is_room_and_somebody_to_read_it():
+    said = []
+
+    async def app(scope, receive, send):
+        served = scope["extensions"][SERVED]
+        await start(send, (b"x-a", b"b"))
+        await chunk(send, b"ab")
+        said.append(served.pass_on(b"cd"))
+        protocol.pause_writing()
+        said.append(served.pass_on(b"ef"))
+        protocol.resume_writing()
+        said.append(served.pass_on(b""))
+        protocol.connection_lost(None)
+        said.append(served.pass_on(b"gh"))
+
+    protocol, transport = connected(app)
+    protocol.data_received(GET)
+    await turns()
+
+    assert said == [True, False, True, False]
+    assert transport.sent.endswith(b"2\r\nab\r\n2\r\ncd\r\n2\r\nef\r\n")

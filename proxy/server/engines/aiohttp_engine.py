@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -127,6 +127,9 @@ class _Response:
         else:
             self.complete = True
         return b""
+
+    async def pour(self, into: Callable[[bytes], bool]) -> None:
+        """See `UpstreamResponse.pour`: this engine's reader has no such step."""
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""

@@ -1,7 +1,7 @@
 """The seam to whatever HTTP client carries a call to its upstream."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 import msgspec
@@ -97,6 +97,12 @@ class UpstreamResponse(Protocol):
         Empty when the body has ended or the upstream broke off: see `complete`, which may be True with the last bytes.
         """
 
+    async def pour(self, into: Callable[[bytes], bool]) -> None:
+        """Hand over what arrives of the body in the step in which it arrives, until `into`, which must not raise, gives False.
+
+        Returns then, and before the body's last bytes: they are for `read`, as is all the rest where an engine cannot do this.
+        """
+
     async def aclose(self) -> None:
         """Let go: the connection goes back to the pool if the body was read to its end, else it is closed at once."""
 
@@ -119,3 +125,10 @@ async def pieces_of(body: bytes, size_bytes: int) -> AsyncIterator[bytes]:
     """A body in pieces, for whoever must not write it at one go."""
     for start in range(0, len(body), size_bytes):
         yield body[start : start + size_bytes]
+
+
+async def framed(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces as a chunked body (RFC 9112 section 7.1)."""
+    async for piece in pieces:
+        yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"

@@ -8,18 +8,17 @@ tell that a body ends with its connection, so they are looked at here a second t
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import httptools
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from proxy.server.deadline import Deadline
-from proxy.server.engines.base import HEADER_LIMIT_BYTES, Grace, pieces_of
+from proxy.server.engines.arrivals import Arrivals
+from proxy.server.engines.base import HEADER_LIMIT_BYTES, Grace, framed, pieces_of
 from proxy.wire.headers import Headers
 
-_BUFFER_BYTES = 256 * 1024
-"""An answer that nobody reads is taken in up to here; then the upstream waits."""
 _PIECE_BYTES = 1024 * 1024
 """Larger request bodies are written in pieces, so that one call cannot hold up the loop: this much takes 0.4 ms."""
 _JOINED_BYTES = 64 * 1024
@@ -49,9 +48,7 @@ class Connection(asyncio.Protocol):
         self._expects_body = True
         self._keep = True
         self._head_bytes = 0
-        self._chunks: list[bytes] = []
-        self._buffered = 0
-        self._reading_paused = False
+        self._arrived = Arrivals()
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -64,7 +61,14 @@ class Connection(asyncio.Protocol):
         self, head: bytes, body: bytes | AsyncIterator[bytes] | None, *, chunked: bool, is_head: bool, timeout_s: float
     ) -> None:
         """Send a request and wait for the answer's head, which then stands in the attributes. Raises UpstreamError."""
-        self._begin(is_head=is_head, timeout_s=timeout_s)
+        self._busy = True
+        self.answered = self.complete = self._head_done = False
+        self.error = None
+        self.headers = []
+        self._head_bytes = 0
+        self._expects_body = not is_head
+        self._timeout_s = timeout_s
+        self._silence.set(timeout_s)
         if body is None or (isinstance(body, bytes) and len(body) <= _PIECE_BYTES):
             self._write(head, body or b"")
         else:
@@ -79,26 +83,36 @@ class Connection(asyncio.Protocol):
     @property
     def ready(self) -> bool:
         """Whether `read` returns at once."""
-        return bool(self._chunks) or self.complete or self.error is not None
+        return self._arrived.waits or self.complete or self.error is not None
 
     async def read(self) -> bytes:
         """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
-        while not self._chunks:
+        while not self._arrived.waits:
             if self.complete or self.error is not None:
                 return b""
             await self._news()
-        chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self._buffered = 0
-        if self._reading_paused:
+        piece = self._arrived.take()
+        if self._arrived.held_back:
             self._resume_reading()
-        return chunk
+        return piece
+
+    async def pour(self, into: Callable[[bytes], bool]) -> None:
+        """What comes of the body to `into` as it comes, until that gives False, or only the last bytes are left for `read`."""
+        self._arrived.into(into)
+        self._pass_on()
+        try:
+            while self._arrived.pours and not self.complete and self.error is None:
+                await self._news()
+        finally:
+            self._arrived.into(None)
 
     def end(self) -> bool:
         """The exchange is over; True when the connection may serve another, else it is closed at once."""
         self._silence.clear()
         uploaded = self._writer is None or self._writer.done()
-        reusable = self._busy and self.complete and self._keep and uploaded and not self.closed and not self._chunks
+        reusable = (
+            self._busy and self.complete and self._keep and uploaded and not self.closed and not self._arrived.waits
+        )
         self._busy = False
         if reusable:
             self._writer = None
@@ -141,11 +155,9 @@ class Connection(asyncio.Protocol):
         if not self._head_done and self._head_bytes > _HEAD_LIMIT_BYTES:
             self._fail(UpstreamBroken("the head of the upstream's answer is too long"))
         if not self.complete:
+            if self._arrived.pours:
+                self._pass_on()
             self._silence.set(self._timeout_s)
-
-    def eof_received(self) -> bool:
-        """See asyncio: close our side too."""
-        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
@@ -197,12 +209,10 @@ class Connection(asyncio.Protocol):
         """Bytes of the body, without their framing."""
         if self.complete:
             return
-        self._chunks.append(body)
-        self._buffered += len(body)
-        if self._buffered > _BUFFER_BYTES and not self._reading_paused and self._transport is not None:
-            self._reading_paused = True
+        if self._arrived.add(body) and self._transport is not None:
             self._transport.pause_reading()
-        self._wake()
+        if not self._arrived.pours:
+            self._wake()
 
     def on_message_complete(self) -> None:
         """The end, of an interim answer or of the real one."""
@@ -222,19 +232,9 @@ class Connection(asyncio.Protocol):
         )
         return parser
 
-    def _begin(self, *, is_head: bool, timeout_s: float) -> None:
-        self._busy = True
-        self.answered = self.complete = self._head_done = False
-        self.error = None
-        self.headers = []
-        self._head_bytes = 0
-        self._expects_body = not is_head
-        self._timeout_s = timeout_s
-        self._silence.set(timeout_s)
-
     def _fell_silent(self) -> None:
         uploading = self._writer is not None and not self._writer.done()
-        if uploading or self._reading_paused:
+        if uploading or self._arrived.held_back:
             # It is not the upstream that is silent.
             self._not_silent()
         elif not self.complete:
@@ -267,6 +267,16 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
+    def _pass_on(self) -> None:
+        """What has come to who takes it at once, but for a body's last bytes."""
+        if self.complete:
+            return
+        self._arrived.pass_on()
+        if self._arrived.held_back:
+            self._resume_reading()
+        if not self._arrived.pours:
+            self._wake()
+
     def _write(self, data: bytes, body: bytes = b"") -> None:
         if self._transport is not None and not self.closed:
             if len(body) > _JOINED_BYTES:
@@ -276,18 +286,16 @@ class Connection(asyncio.Protocol):
 
     async def _upload(self, pieces: AsyncIterator[bytes], *, chunked: bool) -> None:
         try:
-            async for piece in pieces:
-                self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            async for piece in framed(pieces) if chunked else pieces:
+                self._write(piece)
                 if self._writable is not None:
                     await self._writable
-            if chunked:
-                self._write(b"0\r\n\r\n")
             self._not_silent()
         except Exception:  # noqa: BLE001  whatever the body's source raised is known to its owner
             self._fail(UpstreamBroken("the request's body broke off"))
 
     def _resume_reading(self) -> None:
-        self._reading_paused = False
+        self._arrived.held_back = False
         self._not_silent()
         if self._transport is not None and not self.closed:
             self._transport.resume_reading()

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Any
 
@@ -131,6 +131,9 @@ class _Response:
             return b""
         self.complete = True
         return b""
+
+    async def pour(self, into: Callable[[bytes], bool]) -> None:
+        """See `UpstreamResponse.pour`: this engine's reader has no such step."""
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""

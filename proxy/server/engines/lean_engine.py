@@ -7,6 +7,7 @@ price is that there is no HTTP/2 here, which no provider asks for.
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -163,6 +164,11 @@ class _Response:
             self.error = connection.error
             self._give_back()
         return chunk
+
+    async def pour(self, into: Callable[[bytes], bool]) -> None:
+        """See `UpstreamResponse.pour`."""
+        if self._connection is not None:
+            await self._connection.pour(into)
 
     async def aclose(self) -> None:
         """See `UpstreamResponse.aclose`."""

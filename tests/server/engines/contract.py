@@ -232,6 +232,36 @@ class EngineContract:
             assert (first, await body_of(answer)) == (b"a", b"b")
             assert answer.complete
 
+    async def test_pieces_may_be_taken_as_they_arrive_and_read_on_from_there(self):
+        chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+        poured = []
+
+        async def talk(server, reader, writer):
+            await server.read_request(reader)
+            writer.write(chunked)
+            for piece in b"abcdef":
+                writer.write(b"1\r\n%c\r\n" % piece)
+                await asyncio.sleep(0.03)
+            writer.write(b"0\r\n\r\n")
+
+        def into(piece):
+            poured.append(piece)
+            return b"c" not in piece
+
+        async with raw_server(talk) as server, self.engine() as engine:
+            answer = await engine.send(a_request(server.url))
+            whole = await answer.read()
+            await answer.pour(into)
+            assert not any(b"c" in piece for piece in poured[:-1])
+            whole += b"".join(poured)
+            poured.clear()
+            whole += await answer.read()
+            await answer.pour(lambda piece: poured.append(piece) or True)
+            whole += b"".join(poured) + await body_of(answer)
+
+            assert answer.complete
+        assert whole == b"abcdef"
+
     # What goes wrong
 
     @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+import gzip
+
+import pytest
+
+from proxy.server.copying import Copying
+
+
+def test_pieces_are_observed_together_and_all_of_them_by_the_end():
+    seen = []
+    copying = Copying(seen.append, None)
+    for _ in range(50):
+        copying.take(b"x" * 100)
+    assert [len(piece) for piece in seen] == [4100]
+
+    copying.flush()
+    copying.flush()
+
+    assert [len(piece) for piece in seen] == [4100, 900]
+    assert copying.whole
+
+
+def test_what_is_encoded_is_observed_in_plain():
+    seen, plain = [], b"data: hello\n\n" * 5000
+    copying = Copying(seen.append, b"gzip")
+    packed = gzip.compress(plain)
+    for at in range(0, len(packed), 7):
+        copying.take(packed[at : at + 7])
+    copying.flush()
+
+    assert b"".join(seen) == plain
+
+
+@pytest.mark.parametrize(("encoding", "sent"), [(b"gzip", b"no gzip"), (b"made-up", b"x"), (None, b"poison")])
+def test_who_trips_sees_no_more_and_nobody_else_hears_of_it(encoding, sent):
+    seen = []
+
+    def observe(piece):
+        seen.append(piece)
+        if b"poison" in piece:
+            raise RuntimeError("tripped")
+
+    copying = Copying(observe, encoding)
+    copying.take(sent)
+    copying.flush()
+    before = list(seen)
+    copying.take(b"more")
+    copying.flush()
+
+    assert not copying.whole
+    assert seen == before
