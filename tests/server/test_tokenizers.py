@@ -241,8 +241,8 @@ def test_cuts_at_line_ends_and_between_words_are_exact(name, references):
 
 # A tracer of lines (coverage) is on the code's back too: then only the order of magnitude can be told.
 LIMIT_S = 1.0 if sys.gettrace() is None else 3.0
-TRIES = 3
-"""A virtual machine counts as ours what its host takes in between: one of a few tries goes undisturbed."""
+TRIES = 10
+"""A virtual machine counts as ours what its host takes in between: one of them goes undisturbed, mostly the first."""
 
 
 @pytest.mark.slow
@@ -369,10 +369,10 @@ def test_five_bad_megabytes_never_hold_the_loop_long(kind):
     count("warm")
     conversation = a_conversation([WORST[kind](random.Random(1))])
 
-    pauses = [longest_pause(lambda: warm(a_scale(count), conversation))[0] for _ in range(TRIES)]
+    pauses = (longest_pause(lambda: warm(a_scale(count), conversation))[0] for _ in range(TRIES))
 
     # Measured: 2 to 4 ms; the rest is room for a slow machine.
-    assert min(pauses) < 0.010
+    assert any(pause < 0.010 for pause in pauses)
 
 
 # Memory
