@@ -87,9 +87,7 @@ class Connection(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
-        while not self._arrived.waits:
-            if self.complete or self.error is not None:
-                return b""
+        while not self.ready:
             await self._news()
         piece = self._arrived.take()
         if self._arrived.held_back:
