@@ -71,7 +71,7 @@ class Notes:
                 found = tuple(make(()))
             else:
                 known = before[: self.shared]
-                found = (*known, *make(known))
+                found = known + tuple(make(known))
             self._own[name] = found
         return found
 

@@ -41,8 +41,9 @@ def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, pol
 
 def drop_option(received: Received, index: Mapping[bytes, int], plan: Plan, policy: Policy) -> DropOption | None:
     """What must go out with this plan so that the provider drops invalid reasoning; None where nothing must or can."""
-    breaks = breaks_bound(received, index, plan, policy)
-    return received.dialect.drop_option(received.view) if breaks else None
+    # Most dialects have none, whatever the edits are.
+    option = received.dialect.drop_option(received.view) if plan.edits else None
+    return option if option is not None and breaks_bound(received, index, plan, policy) else None
 
 
 def dropping(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from proxy.conversation.edit import Edit, Replace, ResultEdit, edits_of
 from proxy.pruning.policy import ArrivePolicy
-from proxy.pruning.reading import offers_editing, reads_file
+from proxy.pruning.reading import offers_editing
 from proxy.pruning.results import Standing
 from proxy.pruning.situation import Situation
 from proxy.pruning.standing import first_open, standing_results
@@ -74,7 +74,7 @@ def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, poli
         text, kind = repeat.text, "repeat"
     if policy.ansi:
         text = ansi(text)
-    if policy.collapse and not repeat and not (offers_editing(situation.tools) and reads_file(standing.call)):
+    if policy.collapse and not repeat and not (offers_editing(situation.tools) and standing.reads):
         collapsed = collapse(text)
         if collapsed is not text:
             text, kind = collapsed, "collapse"

@@ -13,7 +13,7 @@ from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import words, words_of_json
 from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
-from proxy.pruning.reading import offers_editing, reads_file, shows_failure
+from proxy.pruning.reading import offers_editing, shows_failure
 from proxy.pruning.results import Standing
 from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Protection, old_enough, replaceable, standing_results
@@ -80,7 +80,7 @@ def _protection(situation: Situation, policy: PrunePolicy) -> Protection:
     edits = offers_editing(situation.tools)
 
     def literal(standing: Standing) -> bool:
-        return (edits and reads_file(standing.call)) or shows_failure(standing.text)
+        return (edits and standing.reads) or shows_failure(standing.text)
 
     return Protection(full / 4, full, literal)
 

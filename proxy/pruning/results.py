@@ -10,6 +10,7 @@ from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, ToolCall, ToolResult
 from proxy.conversation.pairing import Pair
 from proxy.conversation.recall import by_hash
+from proxy.pruning.reading import reads_file
 
 Made = tuple[str, bytes]
 """A call as another one may have made it again: the tool, and its arguments without the order of their keys."""
@@ -36,6 +37,8 @@ class Standing(NamedTuple):
     """Number of calls in that message, each of which is owed a result; -1 for an orphan."""
     made: Made | None = None
     """None for an orphan."""
+    reads: bool = False
+    """The text of a file, as its call says."""
 
     @property
     def tool(self) -> str:
@@ -72,6 +75,7 @@ def results_of(
             call_message=pair.call_message,
             calls=_calls(messages[pair.call_message]) if pair.call else -1,
             made=(pair.call.name, _canonical(pair.call.arguments)) if pair.call else None,
+            reads=reads_file(pair.call),
         )
         for pair in found
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from proxy.conversation.edit import Replace, Summarise, edits_of
@@ -77,12 +78,6 @@ class Protection(NamedTuple):
     """The same for those that `literal` picks."""
     literal: Callable[[Standing], bool] = lambda _: False
 
-    def covers(self, standing: Standing, behind: int) -> bool:
-        """Whether a result that has `behind` tokens of results, its own included, must stay."""
-        if behind <= self.least:
-            return True
-        return behind <= self.most and self.literal(standing)
-
 
 def old_enough(results: Sequence[Standing], protection: Protection, policy: PrunePolicy) -> list[Standing]:
     """The results that age no longer protects, in order.
@@ -90,11 +85,13 @@ def old_enough(results: Sequence[Standing], protection: Protection, policy: Prun
     A result that a later call of the same tool with the same arguments supersedes is old at any age (`dedupe`). A
     result that a reference points to is as young as that reference.
     """
+    least, most, literal = protection
     behind = 0
     old = set()
     for position in range(len(results) - 1, -1, -1):
-        behind += results[position].tokens
-        if behind > protection.least and not protection.covers(results[position], behind):
+        standing = results[position]
+        behind += standing.tokens
+        if behind > least and not (behind <= most and literal(standing)):
             old.add(position)
     if policy.dedupe:
         old |= _superseded(results)
@@ -127,10 +124,13 @@ def replaceable(
     ]
 
 
+_MADE = attrgetter("made")
+
+
 def _superseded(results: Sequence[Standing]) -> set[int]:
     """Positions of results whose call was made again later, with a result that stands whole."""
-    made = [standing.made for standing in results if standing.made]
-    if len(set(made)) == len(made):
+    # Orphans look alike, and are told apart below.
+    if len(set(map(_MADE, results))) == len(results):
         return set()
     later: set[Made] = set()
     found = set()

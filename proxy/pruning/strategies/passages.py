@@ -82,7 +82,7 @@ class Passages:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.clear()
             self._asked[hash(text)] = _told(lines)
-            for line in self._lines.keys() & set(map(hash, lines)):
+            for line in self._lines.keys() & map(hash, lines):
                 for number in _numbers(self._lines, line):
                     shared[number] = shared.get(number, 0) + 1
         for number in _numbers(self._texts, hash(text)):
