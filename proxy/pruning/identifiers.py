@@ -48,7 +48,10 @@ def best_of(
     ranked: list[tuple[float, int, str]] = []
     for word, times in found.items():
         if word not in known:
-            weight, tokens = _weighed(word)
+            kind, piece = ("number", 3) if word.isdigit() else (_kind_of_name(word), 5)
+            # Behind a space, in pieces of about three digits, or of more letters.
+            tokens = 1 + len(word) // piece
+            weight = _WEIGHT[kind]
             ranked.append(((weight * (1 + math.log2(times)) if times > 1 else weight) / tokens, tokens, word))
     ranked.sort(key=itemgetter(0), reverse=True)
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
@@ -63,15 +66,7 @@ def best_of(
             left -= tokens
     while kept and (tokens := count(" ".join(kept))) > room_tokens:
         del kept[min(len(kept) - 1, len(kept) * room_tokens // tokens) :]
-    chosen = set(kept)
-    return tuple(word for word in found if word in chosen)
-
-
-def _weighed(word: str) -> tuple[int, int]:
-    """An identifier's weight, and about its tokens behind a space: digits come in threes, letters in larger pieces."""
-    if word.isdigit():
-        return _WEIGHT["number"], 1 + len(word) // 3
-    return _WEIGHT[_kind_of_name(word)], 1 + len(word) // 5
+    return tuple(filter(set(kept).__contains__, found))
 
 
 @remembered(room_bytes=12 * 1024 * 1024)

@@ -12,6 +12,7 @@ every possible first edit and takes the one with the largest gain.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from proxy.conversation.edit import Replace, Summarise
 from proxy.conversation.fingerprint import index_of
@@ -88,9 +89,8 @@ def cached_behind(situation: Situation) -> list[int]:
     front of the message up to the newest entry that is still of use (pruning.entries).
     """
     end = sent_before(situation)
-    behind = [0] * (len(situation.messages) + 1)
-    for index in range(end - 1, -1, -1):
-        behind[index] = behind[index + 1] + situation.message_tokens[index]
+    behind = [*accumulate(reversed(situation.message_tokens[:end]), initial=0)]
+    behind = behind[::-1] + [0] * (len(situation.messages) - end)
     if situation.prices is None or not situation.prices.breakpoints:
         return behind
     entries = _entries(situation)
