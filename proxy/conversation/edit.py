@@ -7,7 +7,7 @@ edits of the part it shares and loses the others. Structs, since plans are store
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 import msgspec
 
@@ -124,8 +124,11 @@ def storable(edit: Edit) -> Edit:
 
 def edits_of(edits: Sequence[Edit], kind: type[E]) -> list[E]:
     """The edits of one type. No `isinstance`: its "no" takes eight times as long, and most of a plan is of another type."""
-    # Mostly there is none of them.
-    return [edit for edit in edits if type(edit) is kind] if kind in set(map(type, edits)) else []
+    # Mostly there is none of them, or nothing else.
+    kinds = set(map(type, edits))
+    if kind not in kinds:
+        return []
+    return [edit for edit in edits if type(edit) is kind] if len(kinds) > 1 else cast("list[E]", list(edits))
 
 
 def kind_of(edit: Edit) -> EditKind:
