@@ -120,7 +120,7 @@ class _Answer:
             visible += choice.print.visible_chars
             calls += choice.calls
             finishes.add(choice.finish)
-        ended = self.done or any(finishes)
+        ended = self.done or (bool(finishes) and all(finishes))
         outcome = "ok" if complete and ended else "truncated"
         error = self.error or {}
         code = _code_of(error) if error else None

@@ -43,6 +43,13 @@ def call(index=0, identity="", name="", arguments=""):
         ([chunk(content="hi"), chunk(content="!")], False, "truncated"),
         ([chunk(content="hi", usage=USAGE), chunk(content="!", usage=USAGE)], False, "truncated"),
         ([], False, "truncated"),
+        # Of several choices each has to end.
+        ([chunk(0, content="hi"), chunk(1, content="ho"), chunk(1, finish="stop")], False, "truncated"),
+        (
+            [chunk(0, content="hi"), chunk(1, content="ho"), chunk(1, finish="stop"), chunk(0, finish="stop")],
+            False,
+            "ok",
+        ),
         # Azure's first chunk has no choices, and no usage.
         ([{"choices": [], "prompt_filter_results": []}, chunk(content="hi")], False, "truncated"),
         ([chunk(content="hi"), chunk(finish="length")], True, "ok"),
