@@ -19,11 +19,13 @@ from uvicorn.server import ServerState
 
 from proxy.server.cycle import SERVED, Cycle
 from proxy.server.deadline import Deadline
+from proxy.server.target import taken_apart
 from proxy.wire.headers import Headers
 
 LAST_CALLS_S = 1.0
 """How long a connection without a call stays open when the server ends: a call may be on its way, and whoever sent it cannot
 tell whether it was read, so it is not sent again."""
+_LINGER_S = 5.0
 _UNUSED_LIMIT_BYTES = 1024 * 1024  # of a head, of what follows a chunked body, of a chunk's own description
 _NOT_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 30\r\n"
@@ -160,7 +162,7 @@ class Protocol(asyncio.Protocol):
             self._upgrading = self._headers
             return
         headers, self._upgrading = self._upgrading or self._headers, None
-        path, query = _taken_apart(self._url)
+        path, query = taken_apart(self._url)
         self._url, self._headers = b"", []
         named = dict(headers)
         version = self._parser.get_http_version()
@@ -230,7 +232,10 @@ class Protocol(asyncio.Protocol):
         self.server.total_requests += 1
         self._current = None
         if not cycle.keep_alive:
-            self.close()
+            if cycle.is_whole:
+                self.close()
+            else:
+                self._linger()
             return
         if self._waiting:
             self._begin(self._waiting.pop(0))
@@ -245,6 +250,14 @@ class Protocol(asyncio.Protocol):
             self._transport.close()
 
     # Inside
+
+    def _linger(self) -> None:
+        """Who still sends would lose the answer to a reset: what comes is taken unread for a while (RFC 9112 section 9.6)."""
+        self._deaf = True
+        self._idle.set(_LINGER_S)
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+        self.resume_reading()
 
     def _begin(self, cycle: Cycle) -> None:
         self._idle.clear()
@@ -282,12 +295,3 @@ class Protocol(asyncio.Protocol):
         if self._current is None or not self._current.started:
             self.write(_NOT_HTTP)
         self.close()
-
-
-def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target. Raises HttpParserInvalidURLError."""
-    if url.startswith(b"/") and url.find(b"#") < 0:
-        path, _, query = url.partition(b"?")
-        return path, query
-    parts = httptools.parse_url(url)
-    return parts.path or b"/", parts.query or b""

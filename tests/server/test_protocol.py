@@ -162,6 +162,36 @@ async def test_silent_connection_ends_and_one_with_a_call_on_it_does_not():
     assert slow.is_set()
 
 
+async def test_who_still_sends_can_read_the_answer_and_then_sees_its_end():
+    async def app(scope, receive, send):
+        await start(send, (b"content-length", b"2"), status=413)
+        await chunk(send, b"no", more=False)
+
+    large = b"x" * 20_000_000
+    async with serving(app, http=Protocol) as base, a_client(base) as client:
+        await client.send(a_call(large, headers=["connection: close"]))
+        status, _ = await client.head()
+
+        assert (status, await client.rest()) == (413, b"no")
+
+
+async def test_who_sends_for_ever_is_not_listened_to_for_ever(monkeypatch):
+    monkeypatch.setattr("proxy.server.protocol._LINGER_S", 0.01)
+
+    async def app(scope, receive, send):
+        await start(send, (b"content-length", b"2"), status=413)
+        await chunk(send, b"no", more=False)
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(b"x" * 100, headers=["connection: close"])[:-50])
+    await turns()
+    assert not transport.closing
+    assert transport.ended
+    await asyncio.sleep(0.1)
+
+    assert transport.closing
+
+
 # What is no HTTP
 
 

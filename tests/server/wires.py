@@ -12,6 +12,7 @@ class Transport:
         self.written = []
         self.closing = False
         self.reading = True
+        self.ended = False
 
     @property
     def sent(self):
@@ -26,6 +27,12 @@ class Transport:
 
     def close(self):
         self.closing = True
+
+    def can_write_eof(self):
+        return True
+
+    def write_eof(self):
+        self.ended = True
 
     def get_extra_info(self, name, default=None):
         return default
