@@ -27,6 +27,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     """The event's bytes, its ending blank line included."""
 
+    @property
+    def said(self) -> bytes:
+        """Its data; or all of it, where a server has answered with a JSON text under a stream's name."""
+        return self.raw if not self.data and self.raw.lstrip().startswith(b"{") else self.data
+
 
 class EventSplitter:
     """Bytes in, complete events out.

@@ -434,9 +434,11 @@ def test_a_recorded_answer_with_a_broken_byte_breaks_no_reader(builder, at, new)
 @pytest.mark.parametrize(
     ("status", "kind"), [(400, "invalid_request_error"), (502, "upstream_error"), (504, "upstream_error")]
 )
-def test_an_error_of_ours_is_read_as_an_error_in_the_clients_own_format(builder, status, kind):
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_of_ours_is_read_as_an_error_in_the_clients_own_format(builder, status, kind, stream):
+    """Also where the headers promise a stream, as some servers do with their errors."""
     body = builder.dialect.error_body(status, kind, 'the provider "x" could not be reached')
-    seen = observe(builder.dialect, [body], stream=False)
+    seen = observe(builder.dialect, [body[:9], body[9:]], stream=stream)
 
     assert seen.outcome == "error"
     assert seen.error_text == 'the provider "x" could not be reached'

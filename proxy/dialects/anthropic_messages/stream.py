@@ -152,7 +152,7 @@ class MessagesStream:
         """What the stream came to."""
         rest = self._events.rest()
         if rest is not None:
-            self._answer.take(parsed(rest.data), rest.name)
+            self._answer.take(parsed(rest.said), rest.name)
         return self._answer.observation(complete=complete)
 
 

@@ -164,7 +164,7 @@ class ChatStream:
         """What the stream came to."""
         rest = self._events.rest()
         if rest is not None:
-            self._take(rest.data)
+            self._take(rest.said)
         return self._answer.observation(complete=complete)
 
 

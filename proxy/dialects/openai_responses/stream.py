@@ -174,7 +174,7 @@ class ResponsesStream:
         """What the stream came to."""
         rest = self._events.rest()
         if rest is not None:
-            self._take(rest.name, rest.data)
+            self._take(rest.name, rest.said)
         return self._answer.observation(complete=complete)
 
 
