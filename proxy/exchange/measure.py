@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import msgspec
 
 from proxy.conversation.edit import (
-    Edit,
     Insert,
     Plan,
     Replace,
@@ -20,6 +19,7 @@ from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
 from proxy.exchange.weigh import Size, Weighed
 from proxy.ledger.records import Anchor
+from proxy.pruning.results import replacements
 from proxy.tokens.context import Last, Present
 from proxy.tokens.estimate import Scale
 from proxy.tokens.fit import Growth
@@ -46,7 +46,7 @@ def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
     reached, edits = standing_edits(weighed.notes, index, plan)
     summaries = written_summaries(edits, index)
     hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
-    for (at, part), replaced in _newest(edits).items():
+    for (at, part), replaced in replacements(edits).items():
         number = index[at]
         if number not in hidden:
             tokens[number] += replaced.tokens_after - weighed.content(number, part)
@@ -87,11 +87,6 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     for start, end, _ in written_summaries(edits, index):
         tokens[start : end + 1] = [0] * (end + 1 - start)
     return sum(tokens)
-
-
-def _newest(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
-    """Of several replacements of one result, the one decided last stands."""
-    return {(edit.at, edit.part): edit for edit in edits_of(edits, Replace)}
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):

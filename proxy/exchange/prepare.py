@@ -22,7 +22,7 @@ from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.weigh import Weighed, results_in, weigh
+from proxy.exchange.weigh import Weighed, results_under, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, is_pressed, prune
@@ -146,7 +146,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         model=conversation.model,
         bound=bound_by(draft.received, policy),
         tools=conversation.tools.names,
-        results=results_in(draft.received, draft.weighed, draft.scale),
+        results=results_under(draft.received, draft.weighed, draft.scale, draft.plan),
         behind_marked=marked[-1] if marked else 0,
         passages=notes.carried("passages", Passages),
     )

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from proxy.conversation.edit import Plan
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.lines import Notes
 from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
+from proxy.dialects.lens import standing_edits
 from proxy.exchange.receive import Received
-from proxy.pruning.results import Standing, results_of
+from proxy.pruning.results import Standing, edited, replacements, results_of
 from proxy.tokens.estimate import Scale, Weight
 
 _TOTAL, _REASONING = attrgetter("total"), attrgetter("reasoning")
@@ -119,6 +121,21 @@ def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tupl
         ("results", received.origin, scale.name),
         lambda known: [results_of(own, messages, keys, weighed.contents) for own in found[len(known) :]],
     )
+
+
+def results_under(received: Received, weighed: Weighed, scale: Scale, plan: Plan) -> tuple[tuple[Standing, ...], ...]:
+    """The same as the plan's edits have left them; under the plan of the line's last request only new messages are looked at."""
+    found, notes = results_in(received, weighed, scale), received.view.notes
+    if not plan.edits:
+        return found
+
+    def leading(_: object) -> tuple[int, tuple[tuple[Standing, ...], ...]]:
+        replaced = replacements(plan.edits)
+        reached = standing_edits(notes, weighed.index, plan)[0]
+        return reached, tuple([edited(own, replaced) if own else own for own in found[:reached]])
+
+    known = notes.upto(("edited", received.origin, scale.name), plan.edits, leading)
+    return known + found[len(known) :]
 
 
 def known_weights(view: View, scale: Scale) -> int:

@@ -1,12 +1,12 @@
 """The tool results of a history, each with what never changes about it: looked at once, when it comes in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 import orjson
 
-from proxy.conversation.edit import Replace
+from proxy.conversation.edit import Edit, Replace, edits_of
 from proxy.conversation.model import Message, ToolCall, ToolResult
 from proxy.conversation.pairing import Pair
 from proxy.conversation.recall import by_hash
@@ -78,6 +78,19 @@ def results_of(
             reads=reads_file(pair.call),
         )
         for pair in found
+    )
+
+
+def replacements(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:
+    """By message and part: of several replacements of one result, the one decided last stands."""
+    return {(edit.at, edit.part): edit for edit in edits_of(edits, Replace)}
+
+
+def edited(found: Sequence[Standing], replaced: Mapping[tuple[bytes, int], Replace]) -> tuple[Standing, ...]:
+    """These results as `replacements` have left them."""
+    edits = [replaced.get((standing.key, standing.part)) for standing in found]
+    return tuple(
+        [standing if edit is None else standing.edited(edit) for standing, edit in zip(found, edits, strict=True)]
     )
 
 

@@ -65,7 +65,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     """Names of the tools that the request offers."""
     results: Sequence[tuple[Standing, ...]] = ()
-    """The results of each message as the client sent them, where they are known already (`pruning.results`)."""
+    """The results of each message as they stand under the plan, where they are known already (`pruning.results`)."""
     behind_marked: int = 0
     """Index behind the last message that a client put in the place of an older history."""
     passages: Passages = msgspec.field(default_factory=Passages)

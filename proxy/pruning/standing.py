@@ -8,11 +8,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from proxy.conversation.edit import Replace, Summarise, edits_of
+from proxy.conversation.edit import Summarise, edits_of
 from proxy.conversation.model import Message, ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.pruning.policy import PrunePolicy
-from proxy.pruning.results import Made, Standing, results_of
+from proxy.pruning.results import Made, Standing, edited, replacements, results_of
 from proxy.pruning.situation import Situation
 
 
@@ -50,23 +50,18 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     for position, standing in enumerate(found):
         if answers[standing.call_message] != standing.calls:
             found[position] = standing._replace(broken=True)
-    edits = {(edit.at, edit.part): edit for edit in edits_of(situation.plan.edits, Replace)}
-    if edits:
-        for position, standing in enumerate(found):
-            edit = edits.get((standing.key, standing.part))
-            if edit is not None:
-                found[position] = standing.edited(edit)
     start = first_open(situation)
     return [standing for standing in found if standing.message >= start] if start else found
 
 
 def _found(situation: Situation, since: int) -> list[Standing]:
-    """The results from message `since` on, as the client sent them."""
+    """The results from message `since` on, each as its edit has left it."""
     if situation.results and not since:
         return list(chain.from_iterable(situation.results))
     messages = situation.messages[since:]
     behind = situation.keys[since:]
     found = results_of(pairs(messages), messages, behind, lambda index: situation.parts_tokens(since + index))
+    found = edited(found, replacements(situation.plan.edits))
     return [standing._replace(message=since + standing.message) for standing in found] if since else list(found)
 
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from proxy.conversation.recall import Recall
-from proxy.exchange.weigh import Size, known_weights, results_in, weigh
-from tests.builders import a_received, a_scale, calls, count, result, rounds, said, user, words
+from proxy.exchange.weigh import Size, known_weights, results_in, results_under, weigh
+from tests.builders import a_clear, a_received, a_scale, calls, count, plan_of, result, rounds, said, user, words
 
 HISTORY = rounds(*(words(str(number), 100) for number in range(5)))
 LONGER = [*HISTORY, said("done"), user("next"), calls("z", tool="look"), result("z", words("z", 50))]
@@ -49,3 +49,21 @@ def test_a_turn_carries_on_what_its_line_has_weighed_and_comes_to_the_same():
     assert known_weights(received.view, scale) == len(HISTORY * 4)
     assert weighed == replace(weigh(anew, scale), notes=weighed.notes)
     assert results == results_in(anew, weighed, scale)
+
+
+def test_results_stand_as_the_plan_s_edits_have_left_them_also_where_the_line_has_had_the_plan():
+    recall, scale = Recall(), a_scale()
+    for history in (HISTORY * 4, [*HISTORY * 4, *LONGER], HISTORY * 5):
+        received = a_received(history, recall=recall)
+        other = a_clear(a_received([user("of another branch"), *LONGER]), 3)
+        for plan in (
+            plan_of(a_clear(received, 2), a_clear(received, 4, text="[cut]")),
+            plan_of(a_clear(received, 2), other),
+        ):
+            found = results_under(received, weigh(received, scale), scale, plan)
+            texts = [standing.text for some in found for standing in some]
+            anew = a_received(history)
+
+            assert texts[0] == "[gone]"
+            assert found == results_under(anew, weigh(anew, scale), scale, plan)
+            assert texts.count("[cut]") == (plan.edits[1] is not other)

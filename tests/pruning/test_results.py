@@ -1,9 +1,11 @@
 """What never changes about a result."""
 
+from msgspec.structs import replace
+
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import ToolCall
 from proxy.conversation.pairing import pairs
-from proxy.pruning.results import results_of
+from proxy.pruning.results import edited, replacements, results_of
 from tests.pruning.builders import a_message, a_situation, call, result, user
 
 
@@ -51,3 +53,6 @@ def test_an_edited_result_has_the_edits_text_and_weight_and_all_else_as_before()
 
     assert (left.text, left.tokens, left.gone) == ("gone", 1, True)
     assert left._replace(tokens=whole.tokens, edit=None) == whole
+    # The one decided last counts.
+    assert edited([whole], replacements([replace(edit, text="more"), edit])) == (left,)
+    assert edited([whole], replacements([replace(edit, part=1)])) == (whole,)

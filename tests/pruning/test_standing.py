@@ -6,7 +6,7 @@ from proxy.conversation.edit import Plan, Replace, Summarise
 from proxy.conversation.model import Text, ToolCall, ToolResult
 from proxy.conversation.pairing import paired
 from proxy.pruning.policy import PrunePolicy
-from proxy.pruning.results import results_of
+from proxy.pruning.results import edited, replacements, results_of
 from proxy.pruning.standing import Protection, behind_marked, is_protected, old_enough, replaceable, standing_results
 from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
 
@@ -108,7 +108,8 @@ def test_results_that_are_known_already_stand_as_those_that_are_looked_at_anew()
     edit = Replace(
         at=plain.keys[2], part=0, kind="cap", text="short", reason="", tool="read", tokens_before=100, tokens_after=2
     )
-    known = [results_of(own, messages, plain.keys, plain.parts_tokens) for own in paired(messages)]
+    found = [results_of(own, messages, plain.keys, plain.parts_tokens) for own in paired(messages)]
+    known = [edited(own, replacements((edit,))) for own in found]
     anew = standing_results(a_situation(messages, Plan((edit,))))
 
     found = standing_results(a_situation(messages, Plan((edit,)), results=known))
