@@ -37,7 +37,7 @@ _OVERFLOW = _any_of(
     r"model'?s context length",
     r"exceeds (the )?(model'?s )?maximum context length",
     r"context length (is|of) only \d+",
-    r"input token count.*exceeds the maximum",
+    r"input token count.{0,80}exceeds the maximum",
     r"input token count is \d+ but model only supports",
     r"input tokens? exceed",
     r"number of input tokens exceeds",
@@ -56,9 +56,9 @@ _OVERFLOW = _any_of(
     r"prompt exceeds max length",
     r"total length of all messages is too long",
     r"current length is \d+ while limit is",
-    r"must be <= \d+.*max_new_tokens|max_new_tokens.*must be",
+    r"must be <= \d+.{0,200}max_new_tokens|max_new_tokens.{0,80}must be",
     r"range of input length should be",
-    r"input length.*exceeds.*(context|maximum)",
+    r"input length.{0,120}exceeds.{0,120}(context|maximum)",
     r"token limit (reached|exceeded)",
     # Z.ai's number for it; its text may be Chinese.
     r"\"code\":1261\b",
@@ -119,9 +119,12 @@ _REASONING = {
         r"messages.{0,120}property '[^']*reasoning' is unsupported",
     ),
 }
-_MOST_TEXT = 65536
+_MOST_TEXT = 8192
+"""Of an error, in characters: some servers answer with all that they were sent, and every pattern is looked for on the loop."""
+_MOST_STRING = 2048
+"""Of one string in it: what a client has sent is longer, what a provider says of it is not."""
 _MOST_DIGITS = 12
-"""Of a count of tokens; longer numbers count something else, and of very long ones Python makes no number."""
+"""Of a count of tokens; longer numbers count something else."""
 
 
 def refusal_of(status: int, body: bytes) -> Refusal | None:
@@ -130,7 +133,7 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
         return None
     if not body.strip() and status in (400, 413):
         return Refusal(kind="overflow")
-    text = _text_of(body[:_MOST_TEXT])
+    text = _text_of(body)
     wrong = next((name for name, pattern in _REASONING.items() if re.search(pattern, text)), "")
     if wrong:
         return Refusal(kind="reasoning", reasoning=wrong)
@@ -156,13 +159,13 @@ def _text_of(body: bytes) -> str:
     try:
         parsed = loads(body)
     except (ValueError, RecursionError):
-        return body.decode("utf-8", "replace")
-    return " ".join(_strings(parsed, 0))
+        return body[:_MOST_TEXT].decode("utf-8", "replace")
+    return " ".join(_strings(parsed, 0))[:_MOST_TEXT]
 
 
 def _strings(value: object, depth: int) -> list[str]:
     if isinstance(value, str):
-        return [value]
+        return [value[:_MOST_STRING]]
     if isinstance(value, bool) or depth > 6:
         return []
     if isinstance(value, int | float):

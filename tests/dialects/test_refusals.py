@@ -1,6 +1,7 @@
 """Error texts as providers sent them."""
 
 import json
+import time
 
 import pytest
 
@@ -242,8 +243,27 @@ def test_an_overflow_may_tell_only_by_how_much():
 
 
 def test_a_number_too_long_for_a_count_is_none():
-    """Python turns no text of more than 4300 digits into a number."""
-    refusal = refusal_of(400, body_of(f"prompt is too long: {'9' * 5000} tokens > 200000 maximum"))
+    refusal = refusal_of(400, body_of(f"prompt is too long: {'9' * 500} tokens > 200000 maximum"))
 
     assert refusal is not None
     assert (refusal.kind, refusal.counted, refusal.window) == ("overflow", None, 200_000)
+
+
+@pytest.mark.parametrize(
+    "text", ["input length exceeds ", "input length ", "input token count ", "must be <= 5 ", "max_new_tokens ", "x"]
+)
+@pytest.mark.parametrize("form", [lambda text: json.dumps({"error": {"message": text}}), lambda text: text])
+def test_an_error_that_repeats_what_it_was_sent_is_read_in_no_time(text, form):
+    """Within half a minute before, for 8 KB."""
+    started = time.process_time()
+
+    assert refusal_of(400, form(text * (60_000 // len(text))).encode()) is None
+    assert time.process_time() - started < 0.5
+
+
+def test_what_a_provider_says_beside_what_it_was_sent_is_read():
+    said = {"detail": [{"input": "word " * 20_000, "msg": "prompt is too long: 9 tokens > 8000 maximum"}]}
+    refusal = refusal_of(400, json.dumps(said).encode())
+
+    assert refusal is not None
+    assert (refusal.kind, refusal.window) == ("overflow", 8000)
