@@ -6,6 +6,8 @@ beside the summary: no round can wear them down.
 """
 
 import re
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from proxy.conversation.model import Message, Text
@@ -22,8 +24,8 @@ _RULE = re.compile(
 _PRECISE = re.compile(r"\d|\w[/_.]\w|\b[A-Z]{3,}\b|[a-z,] [A-Z][a-z]|^[^.!?]{1,40}: |[\"'`“][^\"'`”]{2,}[\"'`”]")
 _DIGITS = re.compile(r"\d+")
 _SENTENCE = re.compile(r"[^\n.!?。！？]+(?:[.!?](?!\s|$)[^\n.!?。！？]*)*[.!?。！？]?")
-# Clients wrap what no person wrote (reminders, environment, file contents) in tags.
-_TAGGED = re.compile(r"<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
+_OPENS = re.compile(r"<([A-Za-z][\w-]*)")
+_CLOSES = re.compile(r"</([A-Za-z][\w-]*)>")
 
 
 def word_for_word(messages: Sequence[Message], most_chars: int) -> tuple[str, ...]:
@@ -67,11 +69,37 @@ def _statements(messages: Sequence[Message]) -> Iterator[str]:
             continue
         for part in message.parts:
             if isinstance(part, Text):
-                text = _TAGGED.sub("", part.text).strip()
+                text = _untagged(part.text).strip()
                 if len(text) <= _SHORT_CHARS:
                     yield from [" ".join(text.split())] if text else []
                 else:
                     yield from (sentence for sentence in _sentences(text) if _RULE.search(sentence))
+
+
+def _untagged(text: str) -> str:
+    """Without what no person wrote: clients wrap reminders, environment and file contents in tags.
+
+    Each tag goes with all up to the next one that closes it. In one pass: people paste whole pages, in which many tags
+    are never closed.
+    """
+    closing: dict[str, list[int]] = defaultdict(list)
+    for closes in _CLOSES.finditer(text):
+        closing[closes[1]].append(closes.start())
+    kept = []
+    done = behind = 0
+    for opens in _OPENS.finditer(text):
+        if opens.start() < done:
+            continue
+        if behind < opens.end():
+            behind = text.find(">", opens.end())
+        if behind < 0:
+            break
+        places = closing.get(opens[1], ())
+        number = bisect_left(places, behind)
+        if number < len(places):
+            kept.append(text[done : opens.start()])
+            done = places[number] + len(f"</{opens[1]}>")
+    return "".join([*kept, text[done:]])
 
 
 def _sentences(text: str) -> Iterator[str]:

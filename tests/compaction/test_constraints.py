@@ -1,5 +1,8 @@
 """The user's own words, which no round of summaries may wear down."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +44,28 @@ def test_what_clients_wrap_in_tags_was_said_by_nobody():
     text = "<system-reminder>You must never stop.</system-reminder>\nAlways run the tests."
 
     assert word_for_word(said(text), 1000) == ("Always run the tests.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("see <b>x</b> and <b>y</b> do", "see and do"),
+        ("<a>x<b>y</a>z</b> do", "z</b> do"),
+        ("a line <br> break, <li> and more", "a line <br> break, <li> and more"),
+        ("<a href='x'>y</a> do", "do"),
+        ("</a> if a<b> then", "</a> if a<b> then"),
+    ],
+)
+def test_a_tag_goes_up_to_the_next_one_that_closes_it(text, left):
+    assert word_for_word(said(text), 1000) == (left,)
+
+
+@pytest.mark.parametrize("piece", ["<a>", "<a ", "<a-", "</a>", "<a></b>", "<br>word "])
+def test_a_page_of_tags_that_are_never_closed_takes_no_time(piece):
+    started = time.process_time()
+    word_for_word(said(piece * (500_000 // len(piece))), 1000)
+
+    assert time.process_time() - started < 2
 
 
 def test_a_number_with_a_point_does_not_end_a_sentence():

@@ -7,7 +7,8 @@ _CODES = re.compile(
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links
     r"|\x1b[@-Z\\^_=>]"
 )
-_OVERWRITTEN = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
+# Tried only where a line begins: a line may be a whole file.
+_OVERWRITTEN = re.compile(r"(?<![^\n\r])[^\n\r]*+\r(?=[^\n\r])")
 
 
 def ansi(text: str) -> str:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,3 +29,11 @@ def test_what_a_person_saw_stays(text, seen):
 def test_text_without_codes_is_the_same_object(text):
     if "\x1b" not in text and "\r" not in text:
         assert ansi(text) is text
+
+
+@pytest.mark.parametrize("text", ["a\r\n" + "x" * 500_000, "x" * 500_000 + "\r", "\x1b[" * 200_000])
+def test_a_line_as_long_as_a_file_takes_no_time(text):
+    started = time.process_time()
+
+    assert ansi(text) == text
+    assert time.process_time() - started < 0.5
