@@ -17,6 +17,8 @@ _LEAST_PLACE = 12
 _SAMPLE_BYTES = 48
 _MOST_AT_A_PLACE = 4
 """Lines that are compared because the same bytes stand at one place in them."""
+_LAST_FEW = 4
+"""Messages at a body's end that are compared for themselves."""
 _PARSED = 2
 """A body and what was parsed of it, which may be held by nobody else any more."""
 _MESSAGE_BYTES = 1280
@@ -118,7 +120,7 @@ class Lines:
         """What was kept of a line that begins as this body does, and how many of its `ends` both have."""
         for place in range(len(body).bit_length() - 1, _LEAST_PLACE - 1, -1):
             for line in reversed(self._at.get(_place(kind, place, body), ())):
-                shared = len(line.ends) if body.startswith(line.head) else _shared(body, line)
+                shared = _shared(body, line)
                 if shared:
                     self._lines.move_to_end(line)
                     return line.value, shared
@@ -177,12 +179,16 @@ def _place(kind: str, place: int, body: bytes) -> tuple[str, int, bytes]:
 
 
 def _shared(body: bytes, line: _Line) -> int:
-    """The number of ends up to which both are the same, where not all is: marks move, clients change their last words."""
-    low, high = 0, len(line.ends) - 1
+    """The number of ends up to which both are the same."""
+    low, high, same_bytes = 0, len(line.ends), 0
+    # Mostly all are, or all but the last few: marks move, clients change their last words. So nearly everything is compared
+    # at one go, and what was found to be the same not again.
+    middle = max(1, high - _LAST_FEW)
     while low < high:
-        middle = (low + high + 1) // 2
-        if body.startswith(line.head[: line.ends[middle - 1]]):
-            low = middle
+        end = line.ends[middle - 1]
+        if body.startswith(line.head[same_bytes:end], same_bytes):
+            low, same_bytes = middle, end
         else:
             high = middle - 1
+        middle = (low + high + 1) // 2
     return low

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,17 @@ def test_a_body_that_goes_on_is_found_with_all_its_ends():
 
 def test_a_body_that_differs_behind_an_end_shares_what_is_before_it():
     assert kept(A).find("k", A[:7_000] + b"b" * 9_000) == (0, 1)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 25])
+def test_wherever_a_body_parts_from_its_line_all_ends_before_are_shared(number):
+    ends = [10_000 * (at + 1) // number for at in range(number)]
+    lines = Lines()
+    lines.keep("k", A, ends, "line")
+
+    for at in range(4_096, len(A)):
+        shared = sum(end <= at for end in ends)
+        assert lines.find("k", A[:at] + b"b" * 9_000) == (("line", shared) if shared else None)
 
 
 def test_another_kind_another_beginning_and_a_shorter_body_share_nothing():
