@@ -112,10 +112,10 @@ class App:
         caller = self._keys.check(headers, query, own_api_key=bool(own_key))
         if upstream is None or not upstream.base_url:
             raise UnknownUpstream(f"no upstream {goal.upstream_name!r} is configured")
-        length = check_request(headers)
-        if wants_websocket(headers):
+        named = check_request(headers)
+        if wants_websocket(named):
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
-        if length is not None and length > self._limit_bytes:
+        if int(named.get(b"content-length", b"0")) > self._limit_bytes:
             raise BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
         if own_key:
             headers, query = with_own_key(headers, query, upstream_name=goal.upstream_name, api_key=own_key)
@@ -127,6 +127,7 @@ class App:
             upstream=upstream,
             caller=caller,
             headers=headers,
+            named=named,
             query=query,
             engine=self._engine,
             limit_bytes=self._limit_bytes,

@@ -1,23 +1,23 @@
 """Whose call it is: conversations of different callers never meet, even when their histories are equal."""
 
 from base64 import urlsafe_b64decode
+from collections.abc import Mapping
 from hashlib import blake2b
 from urllib.parse import parse_qsl
 
 from proxy.wire.body import loads
-from proxy.wire.headers import Headers
 
 _CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
-_NAMES = frozenset(_CREDENTIALS)
 
 
-def caller_of(headers: Headers, query: bytes, *, key_name: str) -> str:
-    """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented."""
+def caller_of(named: Mapping[bytes, bytes], query: bytes, *, key_name: str) -> str:
+    """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented.
+
+    `named`: the first value under each name of its headers.
+    """
     if key_name:
         return "key:" + key_name
-    # The first of each name; most calls have one alone.
-    found = {name: value for name, value in reversed(headers) if name in _NAMES}
-    presented = list(found.values()) if len(found) == 1 else [found[name] for name in _CREDENTIALS if name in found]
+    presented = [named[name] for name in _CREDENTIALS if name in named]
     if not presented and b"key=" in query:
         presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
     if not presented:

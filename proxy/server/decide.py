@@ -167,7 +167,7 @@ def _prepared(
 def _received(
     shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
 ) -> Received | None:
-    caller = caller_of(exchange.client_headers, exchange.query, key_name=exchange.caller)
+    caller = caller_of(exchange.named, exchange.query, key_name=exchange.caller)
     try:
         body = exchange.decode(raw)
         return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)

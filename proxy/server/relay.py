@@ -6,7 +6,7 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -54,6 +54,7 @@ class Exchange:
         upstream: Upstream,
         caller: str,
         headers: Headers,
+        named: Mapping[bytes, bytes],
         query: bytes,
         engine: Engine,
         limit_bytes: int,
@@ -67,6 +68,8 @@ class Exchange:
         """Name of the proxy key that came; empty when none is required."""
         self.client_headers: Headers = scope["headers"]
         """As the client sent them; `to_upstream` of `headers` is what goes on."""
+        self.named = named
+        """The first value under each name of the client's headers."""
         self.query = query
         self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
         """Called once, after the last byte, whatever happened; nobody cancels it."""
@@ -100,7 +103,7 @@ class Exchange:
 
         Raises BodyTooLarge, UnsupportedEncoding or BadRequest. The same object where nothing is encoded.
         """
-        encoding = first(self._headers, b"content-encoding")
+        encoding = self.named.get(b"content-encoding")
         return body if encoding is None else decode_body(body, encoding, self._limit_bytes)
 
     async def send_upstream(

@@ -4,7 +4,7 @@ Headers are `list[tuple[bytes, bytes]]` with lower-case names, in their order, d
 two). Rules: RFC 9110 section 7.6.1 (hop-by-hop), RFC 9112 sections 5.2 and 6.1–6.3 (folding, framing).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
 from proxy.errors import BadRequest
@@ -40,12 +40,12 @@ _VALUE = itemgetter(1)
 _CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
-def check_request(headers: Headers) -> int | None:
-    """The declared body length in bytes, None when none is declared.
+def check_request(headers: Headers) -> dict[bytes, bytes]:
+    """The first value under each name.
 
     Raises BadRequest for framing that two readers could understand differently, and for headers naming an address.
     """
-    named = dict(headers)
+    named = dict(reversed(headers))
     if len(named) < len(headers):
         _check_repeated(headers)
     for name in named:
@@ -64,7 +64,7 @@ def check_request(headers: Headers) -> int | None:
             raise BadRequest("content-length together with transfer-encoding")
         if coding.strip().lower() != b"chunked":
             raise BadRequest("transfer-encoding other than chunked")
-    return int(length) if length is not None else None
+    return named
 
 
 def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
@@ -117,9 +117,9 @@ def content_length(headers: Headers) -> int | None:
     return int(value) if value is not None and value.isdigit() else None
 
 
-def wants_websocket(headers: Headers) -> bool:
+def wants_websocket(named: Mapping[bytes, bytes]) -> bool:
     """Whether the request asks to leave HTTP for a WebSocket (other upgrades, as h2c, may be ignored: RFC 9110 7.8)."""
-    upgrade = first(headers, b"upgrade")
+    upgrade = named.get(b"upgrade")
     return upgrade is not None and b"websocket" in upgrade.lower()
 
 

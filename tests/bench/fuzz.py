@@ -146,10 +146,9 @@ class Laws:
         for kept in (to_upstream(raw), to_client(raw, status=200)):
             rest = iter(raw)
             assert all(header in rest for header in kept), "a header was changed or moved"
-        wants_websocket(raw)
         try:
             dialect_for(route(path).rest_path)
-            check_request(raw)
+            wants_websocket(check_request(raw))
         except ProxyError:
             return "refused"
         assert (content_length(raw) or 0) >= 0

@@ -7,7 +7,7 @@ from proxy.server.caller import caller_of
 
 
 def caller(*headers, query=b"", key_name=""):
-    return caller_of(list(headers), query, key_name=key_name)
+    return caller_of(dict(headers), query, key_name=key_name)
 
 
 def a_token(**claims):

@@ -123,18 +123,24 @@ def test_ordinary_headers_pass_the_check():
     check_request([(b"host", b"h"), (b"content-length", b"5"), (b"x-stainless-os", b"Linux"), (b"x-title", b"t")])
     check_request([(b"transfer-encoding", b"Chunked")])
     # Equal duplicates have one meaning (RFC 9110 section 8.6).
-    assert check_request([(b"content-length", b"5"), (b"content-length", b"5")]) == 5
-    assert check_request([]) is None
+    check_request([(b"content-length", b"5"), (b"content-length", b"5")])
 
+
+def test_what_passes_the_check_is_named_by_the_first_of_each_name():
+    assert check_request([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {b"a": b"1", b"b": b"2"}
+    assert check_request([]) == {}
+
+
+def test_single_values_are_found_in_a_list():
     assert content_length([(b"content-length", b"5")]) == 5
     assert content_length([]) is None
     assert first([(b"a", b"1"), (b"a", b"2")], b"a") == b"1"
 
 
 def test_only_websocket_upgrades_count_as_such():
-    assert wants_websocket([(b"connection", b"Upgrade"), (b"upgrade", b"WebSocket")])
-    assert not wants_websocket([(b"connection", b"Upgrade, HTTP2-Settings"), (b"upgrade", b"h2c")])
-    assert not wants_websocket([])
+    assert wants_websocket({b"connection": b"Upgrade", b"upgrade": b"WebSocket"})
+    assert not wants_websocket({b"connection": b"Upgrade, HTTP2-Settings", b"upgrade": b"h2c"})
+    assert not wants_websocket({})
 
 
 def test_an_event_stream_is_told_by_its_content_type():
