@@ -18,11 +18,11 @@ MOST_ANSWER_BYTES = 64 * 1024 * 1024
 
 def small_values(body: bytes, fields: Mapping[str, Span], large: Collection[str]) -> dict[str, Any]:
     """Values of the fields that are short and not named as `large`; the rest of a body is never parsed whole."""
-    return {
-        name: loads(body[start:end])
-        for name, (start, end) in fields.items()
-        if name not in large and end - start <= _MOST_SMALL_BYTES
-    }
+    found = {}
+    for name, (start, end) in fields.items():
+        if name not in large and end - start <= _MOST_SMALL_BYTES:
+            found[name] = loads(body[start:end])
+    return found
 
 
 def whole(value: object) -> int | None:

@@ -37,6 +37,11 @@ def is_summary(text: str) -> bool:
     return text.lstrip().startswith(_SUMMARIES)
 
 
+def has_summary(parts: Sequence[Part]) -> bool:
+    """Whether such a text stands among the parts of a message."""
+    return _begins(parts, _SUMMARIES)
+
+
 def is_utility(asked: Message | None, messages: Iterable[Message], tools: Tools) -> bool:
     """Whether this request is a client's side call.
 

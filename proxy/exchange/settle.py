@@ -99,8 +99,11 @@ def _exceeds(usage: Usage, window: int | None) -> bool:
 def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
     """Under the answer's own id, and under the id of a conversation, which moves on with every call."""
     received = ready.received
+    moves = received.conversation.server_moves
+    if not response_id and not moves:
+        return ()
     keys = [history_key(received.seed, response_id)] if response_id else []
-    if received.conversation.server_moves:
+    if moves:
         keys.append(received.origin)
     return tuple([msgspec.structs.replace(anchor, key=key, plan_id=b"", removed_tokens=0) for key in keys])
 

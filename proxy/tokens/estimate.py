@@ -148,7 +148,10 @@ class Scale:
 
     def weigh_messages(self, messages: Iterable[Message]) -> int:
         """Tokens of all these messages together."""
-        return sum([self.weigh(message).total for message in messages])
+        total = 0
+        for message in messages:
+            total += self.weigh(message).total
+        return total
 
     def weigh_text(self, text: str) -> int:
         """Tokens of a text alone, without an envelope: what a replaced content will weigh."""

@@ -16,7 +16,7 @@ from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Ro
 from proxy.dialects.fields import mapping, objects
 from proxy.dialects.gemini.spelling import either
 from proxy.dialects.media import Kind, from_base64
-from proxy.dialects.utility import is_summary
+from proxy.dialects.utility import has_summary
 from proxy.wire.body import dumps, loads
 
 _KINDS: dict[str, Kind] = {"image": "image", "audio": "audio", "video": "video"}
@@ -44,7 +44,7 @@ def message_of(content: Any, *, role: Role | None = None) -> Message:
         role=speaker,
         parts=parts,
         digest=digest(content),
-        summary_marked=speaker == "user" and any(isinstance(part, Text) and is_summary(part.text) for part in parts),
+        summary_marked=speaker == "user" and has_summary(parts),
     )
 
 

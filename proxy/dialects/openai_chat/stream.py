@@ -1,6 +1,6 @@
 """Chat completions: reading answers, streamed or whole."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
@@ -113,7 +113,7 @@ class _Answer:
 
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""
-        choices = [self._choices[index] for index in sorted(self._choices)]
+        choices = list(map(self._choices.__getitem__, sorted(self._choices)))
         visible = calls = 0
         finishes = set()
         for choice in choices:
@@ -137,7 +137,7 @@ class _Answer:
             replies=tuple([choice.reply(visible, len(choices)) for choice in choices]),
             tool_calls=calls,
             has_content=self.has_content,
-            text="".join(said for index, said in self._text if index == min(self._choices)) if self._text else "",
+            text=_first_text(self._text) if self._text else "",
             finish=choices[0].finish if choices else "",
         )
 
@@ -198,6 +198,12 @@ def is_usage_only(event_data: bytes) -> bool:
 def _code_of(error: dict[str, Any]) -> Any:
     code = error.get("code")
     return code if isinstance(code, int | str) else error.get("status_code")
+
+
+def _first_text(pieces: Sequence[tuple[int, str]]) -> str:
+    """Of several choices the first one's."""
+    first = min(index for index, _ in pieces)
+    return "".join(said for index, said in pieces if index == first)
 
 
 def _said(content: object) -> str:

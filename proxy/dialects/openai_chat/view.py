@@ -27,7 +27,7 @@ from proxy.dialects.fields import parse_tools, small_values, whole
 from proxy.dialects.history import leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_file, from_url
-from proxy.dialects.utility import is_summary, is_utility
+from proxy.dialects.utility import has_summary, is_utility
 from proxy.wire.body import NotPlain, Span, dumps, loads
 
 NAME = "openai_chat"
@@ -106,7 +106,7 @@ def parse_message(raw: bytes) -> Message:
         parts += _calls(message)
     if isinstance(message.get("audio"), dict):
         parts.append(Media(kind="audio", reference=str(message["audio"].get("id", ""))))
-    begins_anew = role == "user" and any(isinstance(part, Text) and is_summary(part.text) for part in parts)
+    begins_anew = role == "user" and has_summary(parts)
     return Message(role=role, parts=tuple(parts), digest=digest(message), summary_marked=begins_anew)
 
 

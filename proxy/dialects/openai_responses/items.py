@@ -15,7 +15,7 @@ from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from proxy.dialects.fields import mapping, objects
 from proxy.dialects.media import from_file, from_url
-from proxy.dialects.utility import is_summary
+from proxy.dialects.utility import has_summary
 from proxy.wire.body import dumps, loads
 
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant": "assistant"}
@@ -62,7 +62,7 @@ def message_of(role: str, content: Any, item: dict[str, Any] | None = None) -> M
         role=_ROLES.get(role, "user"),
         parts=parts,
         digest=digest(meant),
-        summary_marked=role == "user" and any(isinstance(part, Text) and is_summary(part.text) for part in parts),
+        summary_marked=role == "user" and has_summary(parts),
     )
 
 
