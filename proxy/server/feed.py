@@ -46,13 +46,10 @@ class Feed:
 
     def __init__(self) -> None:
         self._watchers: set[Watcher] = set()
+        self.watched = False
+        """Whether anybody watches; building an event is worth it only then."""
         self.ended = False
         """The process is leaving: watchers should, too."""
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody watches; building an event is worth it only then."""
-        return bool(self._watchers)
 
     @property
     def watchers(self) -> int:
@@ -72,10 +69,12 @@ class Feed:
         """A subscription, for as long as this lasts."""
         watcher = Watcher()
         self._watchers.add(watcher)
+        self.watched = True
         try:
             yield watcher
         finally:
             self._watchers.discard(watcher)
+            self.watched = bool(self._watchers)
 
     def end(self) -> None:
         """Wake everybody up, so that they leave."""

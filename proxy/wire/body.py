@@ -20,6 +20,8 @@ Span = tuple[int, int]
 
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_BLANK = 0x20
+"""No value begins with it, or with anything below."""
 _LONGEST_KEY = 64
 """Longer keys are not kept in memory."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -63,7 +65,7 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
         # As most programs write it; a value never begins with white space.
         plain = between + (_known_key(key) if len(key) <= _LONGEST_KEY else _key(key))
         at = position + len(plain)
-        if not raw.startswith(plain, position, end) or raw[at : at + 1] <= b" ":
+        if not raw.startswith(plain, position, end) or raw[at] <= _BLANK:
             at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
         position = at + len(value) if value is not None else _value_end(raw, at, end)
         spans[key] = (at, position)
@@ -101,7 +103,7 @@ def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span
         if spans:
             position = _comma(raw, position)
         # Mostly there is no white space; a call for each element would cost more than the rest.
-        at = position if raw[position : position + 1] > b" " else _skip_space(raw, position)
+        at = position if raw[position] > _BLANK else _skip_space(raw, position)
         position = at + len(value)
         spans.append((at, position))
     _expect(raw, position, b"]")

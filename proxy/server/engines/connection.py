@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._parser = self._new_parser()
         self.grace = Grace(self._loop)
         """For a request that goes out on this connection when it was kept."""
-        self._busy = self._until_close = self._head_done = False
+        self._busy = self._head_done = False
         self._expects_body = True
         self._keep = True
         self._head_bytes = 0
@@ -161,7 +161,8 @@ class Connection(asyncio.Protocol):
         """See asyncio."""
         self._let_go()
         if self._busy and not self.complete and self.error is None:
-            if exc is None and self._head_done and self._until_close:
+            # A body without framing ends with its connection.
+            if exc is None and self._head_done and _FRAMING.isdisjoint(dict(self.headers)):
                 self.complete = True
                 self._keep = False
             else:
@@ -196,7 +197,6 @@ class Connection(asyncio.Protocol):
             return
         self.status = status
         self._head_done = True
-        self._until_close = _FRAMING.isdisjoint(dict(self.headers))
         self._keep = self._parser.should_keep_alive()
         if not self._expects_body or status in (204, 304):
             self.complete = True
