@@ -2,7 +2,7 @@ import pytest
 
 from proxy.conversation.model import NO_TOOLS, Message, Text, ToolResult, Tools
 from proxy.dialects import utility
-from proxy.dialects.utility import is_summary
+from proxy.dialects.utility import has_summary, is_summary
 
 TOOLS = Tools(digest=b"", text="[]", names=("read",))
 COMPACTION = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
@@ -76,3 +76,6 @@ def test_a_summary_is_known_by_how_it_begins():
     assert is_summary("\n<state_snapshot>\n<overall_goal>")
     assert not is_summary("he wrote <state_snapshot>")
     assert not is_summary("")
+
+    assert has_summary([ToolResult(call_id="c", text="<state_snapshot>"), Text(text="<state_snapshot>")])
+    assert not has_summary([ToolResult(call_id="c", text="<state_snapshot>"), Text(text="hello")])

@@ -189,6 +189,12 @@ def test_a_side_call_of_the_client_is_marked():
     assert not found.sample.usable
 
 
+def test_times_are_told_to_the_microsecond():
+    turn = settled(overhead_ms=1.23456, upstream_ms=700.0004, exact_ms=0.0126).turn
+
+    assert (turn.overhead_ms, turn.upstream_ms, turn.exact_ms) == (1.235, 700.0, 0.013)
+
+
 def test_a_providers_name_for_an_error_is_short_and_text():
     """Some write a whole text where a name belongs; half of a surrogate pair cannot be written at all."""
     found = settled(observed={"outcome": "error", "error_type": "\ud800" + "x" * 5000, "error_code": "\udfff"})
