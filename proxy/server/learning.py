@@ -31,6 +31,8 @@ class Estimates:
         self._states: dict[str, Learned] = {}
         self._unwritten: Counter[str] = Counter()
         """Samples that the ledger never got, by name."""
+        self._sharing: set[str] = set()
+        """Names that are being written: calls that settle meanwhile leave their samples to that or to the next time."""
 
     def known(self, upstream: str, model: str, encoding: str) -> Learned | None:
         """What `get` gives; None where the ledger has to be asked for it first."""
@@ -61,8 +63,13 @@ class Estimates:
         if state.samples == before.samples:
             return
         put(self._unwritten, name, self._unwritten[name] + 1)
-        if state.samples <= _FEW or self._unwritten[name] >= _EVERY:
-            await self._share(name)
+        due = state.samples <= _FEW or self._unwritten[name] >= _EVERY
+        if due and name not in self._sharing:
+            self._sharing.add(name)
+            try:
+                await self._share(name)
+            finally:
+                self._sharing.discard(name)
 
     async def _share(self, name: str) -> None:
         """Write what we know, together with what other replicas have written meanwhile."""

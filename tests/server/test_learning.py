@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from proxy.errors import StoreError
@@ -66,6 +68,25 @@ async def test_later_lessons_are_written_many_at_a_time():
     await taught(Estimates(store, enabled=True), 96)
 
     assert len(written) == 16 + 2
+
+
+async def test_calls_that_settle_at_the_same_time_do_not_all_write():
+    store = a_store()
+    written = []
+    real = store.learned
+
+    async def slowly(name):
+        written.append(name)
+        await asyncio.sleep(0.05)
+        return await real(name)
+
+    store.learned = slowly
+    estimates = Estimates(store, enabled=True)
+    await asyncio.gather(*(estimates.teach(*WHO, a_sample()) for _ in range(60)))
+    assert len(written) == 1
+    # What came while that was under way came along.
+    store.learned = real
+    assert (await Estimates(store, enabled=True).get(*WHO)).samples == 60
 
 
 async def test_replicas_learn_from_each_others_calls():
