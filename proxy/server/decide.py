@@ -183,7 +183,7 @@ def _received(
 
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
     """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
-    match headers.get(_MODE_HEADER, ""):
+    match headers.get(_MODE_HEADER, "").strip().lower():
         case "off" | "observe" | "prune" as wish:
             return shared.board.allowed(wish, session)
         case _:

@@ -109,6 +109,7 @@ async def test_whatever_trips_before_a_call_is_decided_it_goes_out_as_it_came(na
     ("observe", None, False),
     ("off", None, False),
     ("prune", "off", False),
+    ("prune", "OFF", False),
     ("prune", "observe", False),
     ("observe", "prune", True),
     ("off", "prune", True),
