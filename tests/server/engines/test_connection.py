@@ -49,11 +49,11 @@ async def test_answer_that_nobody_reads_makes_the_upstream_wait(engine):
 async def test_slow_upload_is_not_the_upstreams_silence(engine):
     async def slowly():
         for _ in range(4):
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.4)
             yield b"x"
 
     async with raw_server(answering(OK)) as server:
-        answer = await engine.send(a_request(server.url, body=slowly(), timeout_s=0.3))
+        answer = await engine.send(a_request(server.url, body=slowly(), timeout_s=1.0))
         assert await body_of(answer) == b"ok"
 
         with pytest.raises(UpstreamTimeout):
