@@ -17,6 +17,9 @@ import orjson
 from proxy.conversation.model import Message, Text, ToolCall
 
 KEY_BYTES = 16
+_PIECES = 32
+"""So many deltas of an answer are hashed at one go."""
+_LONG_CHARS = 1024
 
 # A mark that moves from turn to turn without changing what is said: Anthropic's cache breakpoints.
 _MEANINGLESS = frozenset({"cache_control"})
@@ -120,19 +123,22 @@ def boundaries(ends: Sequence[int], most: int = 48) -> list[int]:
 class ReplyPrint:
     """Recognises an answer when it comes back: its visible text without white space, and the names of its calls.
 
-    Loose on purpose: clients trim text, write arguments anew and drop reasoning. Fed piece by piece, it holds no text.
+    Loose on purpose: clients trim text, write arguments anew and drop reasoning. Fed piece by piece, it holds hardly any text.
     """
 
     def __init__(self) -> None:
         self._text = blake2b(digest_size=KEY_BYTES)
+        self._pieces: list[str] = []
         self._names: list[str] = []
         self.visible_chars = 0
         """Length of text and call arguments, for sharing a bill among several choices."""
 
     def text(self, piece: str) -> None:
         """Take visible text."""
-        self._text.update("".join(piece.split()).encode("utf-8", "surrogatepass"))
         self.visible_chars += len(piece)
+        self._pieces.append(piece)
+        if len(self._pieces) >= _PIECES or len(piece) > _LONG_CHARS:
+            self._take_in()
 
     def call(self, name: str) -> None:
         """Take the name of the next tool call."""
@@ -140,8 +146,14 @@ class ReplyPrint:
 
     def digest(self) -> bytes:
         """16 bytes."""
+        self._take_in()
         names = "\0".join(self._names).encode("utf-8", "surrogatepass")
         return blake2b(self._text.digest() + names, digest_size=KEY_BYTES).digest()
+
+    def _take_in(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        self._text.update("".join(text.split()).encode("utf-8", "surrogatepass"))
 
 
 def reply_print(messages: Iterable[Message]) -> bytes:

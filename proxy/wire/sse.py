@@ -67,7 +67,10 @@ class EventSplitter:
             if self._gives_up:
                 self._gives_up = False
             else:
-                events.append(parse_event(buffer[position:end]))
+                raw = buffer[position:end]
+                # The form in which providers write nearly all events: one line of data and a blank one.
+                is_plain = raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and 0x0D not in raw
+                events.append(Event("", raw[6:-2], raw) if is_plain else parse_event(raw))
             position = end
         self._pieces, self._size, self._tail = [], 0, b""
         if position < len(buffer):
@@ -104,10 +107,12 @@ def _ends(buffer: bytes) -> Iterator[int]:
     # A number: looking for bytes in bytes raises and swallows an error each time.
     if 0x0D not in buffer:
         # The same without the costs of a pattern; nearly every stream is written so.
-        end = buffer.find(b"\n\n")
+        find = buffer.find
+        end = find(b"\n\n")
         while end >= 0:
-            yield end + 2
-            end = buffer.find(b"\n\n", end + 2)
+            end += 2
+            yield end
+            end = find(b"\n\n", end)
         return
     is_crlf = buffer.count(b"\r", 0, len(buffer) - 1) == buffer.count(b"\r\n")
     for match in (_CRLF_EVENT_END if is_crlf else _EVENT_END).finditer(buffer):

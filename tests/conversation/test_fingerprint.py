@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.conversation.fingerprint import (
@@ -145,6 +145,7 @@ def test_of_long_histories_only_the_newest_boundaries_are_asked_for():
     assert boundaries(ends, most=3) == [999, 998, 996]
 
 
+@example(pieces=["a \n", "b"] * 60 + ["c " * 2000, "d", "\ud83d", "\ude00"], names=["read"])
 @given(pieces=st.lists(st.text(), max_size=8), names=st.lists(st.text(), max_size=3))
 def test_a_reply_is_known_however_it_came_in_pieces_and_whatever_was_trimmed(pieces, names):
     streamed = ReplyPrint()

@@ -34,11 +34,13 @@ class _Choice:
         said = _said(delta.get("content"))
         if isinstance(delta.get("refusal"), str):
             said += delta["refusal"]
-        self.print.text(said)
-        for call in objects(delta.get("tool_calls")):
-            self._call(call)
-        old = mapping(delta.get("function_call"))
-        if old.get("name"):
+        if said:
+            self.print.text(said)
+        # Most deltas have neither.
+        if calls := delta.get("tool_calls"):
+            for call in objects(calls):
+                self._call(call)
+        if (old := mapping(delta.get("function_call"))).get("name"):
             self.calls += 1
             self.print.call(str(old["name"]))
         return said

@@ -12,11 +12,14 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
 
     Places: `usage` (all), `x_groq.usage` (Groq), `choices[0].usage` (Moonshot).
     """
-    found = mapping(answer.get("usage")) or mapping(mapping(answer.get("x_groq")).get("usage"))
-    choices = answer.get("choices")
-    if not found and isinstance(choices, list) and choices:
-        found = mapping(mapping(choices[0]).get("usage"))
-    return normal_form(found) if found else NOT_REPORTED
+    found = answer.get("usage")
+    if not found or not isinstance(found, dict):
+        # Most chunks have it nowhere.
+        found = mapping(mapping(answer["x_groq"]).get("usage")) if "x_groq" in answer else None
+        choices = answer.get("choices")
+        if not found and choices and isinstance(choices, list):
+            found = mapping(choices[0]).get("usage")
+    return normal_form(found) if found and isinstance(found, dict) else NOT_REPORTED
 
 
 def normal_form(usage: Mapping[str, Any]) -> Usage:
