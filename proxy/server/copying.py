@@ -1,12 +1,15 @@
 """A copy of an answer for whoever reads it: decoded, in pieces that are worth the steps, and never in the answer's way."""
 
 from collections.abc import Callable
+from itertools import cycle
 
 from proxy.errors import UnsupportedEncoding
 from proxy.wire.encoding import ChunkDecoder
 
 _GATHERED_BYTES = 4 * 1024
 """A dozen events are read in half the steps of as many single ones; a thousand streams hold 4 MB so."""
+_PHASES = cycle(range(0, _GATHERED_BYTES, 64))
+"""Streams that began together are not all to be read in the same turn of the loop, which would hold up all the others."""
 
 
 class Copying:
@@ -20,7 +23,7 @@ class Copying:
     def __init__(self, observe: Callable[[bytes], None], encoding: bytes | None) -> None:
         self._observe = observe
         self._gathered: list[bytes] = []
-        self._size = 0
+        self._size = next(_PHASES)
         self.whole = True
         """Everything was observed."""
         self._decoder: ChunkDecoder | None = None
