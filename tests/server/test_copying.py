@@ -24,7 +24,11 @@ def test_pieces_are_observed_together_and_all_of_them_by_the_end():
 
 def test_streams_that_began_together_are_read_at_different_times():
     turns = []
-    copyings = [Copying(lambda piece: turns[-1].append(piece), None) for _ in range(64)]
+
+    def observe(piece):
+        turns[-1].append(piece)
+
+    copyings = [Copying(observe, None) for _ in range(64)]
     for _ in range(41):
         turns.append([])
         for copying in copyings:
