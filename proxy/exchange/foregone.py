@@ -5,7 +5,7 @@ from proxy.conversation.model import Text, ToolCall
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
-from proxy.tokens.context import reserve_tokens
+from proxy.tokens.context import reserve_tokens, usable_tokens
 
 _ROOM_SHARE = 1 / 8
 """Of the limit, which a foregone request may fill at most: compaction looks at half of it, and what was learned of the model
@@ -30,11 +30,11 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
 
 def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:
     """Whether it is far from every limit: no token is shorter than a byte."""
-    window, compact = policy.window, policy.compact
-    if window is None or compact.trigger == "off":
+    reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
+    usable = usable_tokens(policy.window, reserve, policy.max_input)
+    if usable is None or policy.compact.trigger == "off":
         return True
-    usable = window - reserve_tokens(received.conversation.max_output, policy.max_output, window)
-    limit = min(usable, policy.max_input or usable) * _share(compact)
+    limit = usable * _share(policy.compact)
     usage = memory.measured.usage if memory.measured is not None else None
     known = (usage.input_tokens or 0) + (usage.output_tokens or 0) if usage is not None else 0
     return known + len(received.view.body) <= _ROOM_SHARE * limit

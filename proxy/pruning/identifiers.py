@@ -100,7 +100,6 @@ def _counted(text: str) -> dict[str, int]:
         if len(run) < _SHORTEST or (run.isalpha() and run.islower()):
             continue
         # What is left is mostly numbers, which are what they are without a closer look.
-        # A number is one without a closer look.
         if run.isdigit() and len(run) <= _LONGEST:
             found[run] = found.get(run, 0) + times
             continue

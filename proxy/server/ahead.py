@@ -1,5 +1,6 @@
 """A call that is sent before it is predicted: nothing could change it any more, so nobody need wait for that."""
 
+import time
 from collections.abc import Callable
 
 from proxy.exchange.prepare import as_it_came
@@ -9,19 +10,21 @@ from proxy.server.call import Call, Shared
 class Ahead:
     """The prediction that is made while such a call is on its way, by whoever asks first."""
 
-    __slots__ = ("_call", "_predict", "_shared")
+    __slots__ = ("_call", "_predict", "_sent_at", "_shared")
 
     def __init__(self, shared: Shared, predict: Callable[[], Call]) -> None:
         self._shared = shared
         self._predict: Callable[[], Call] | None = predict
         self._call: Call | None = None
+        self._sent_at = time.perf_counter()
 
     def __call__(self) -> Call | None:
         """The predicted call; None where predicting tripped, which is counted: then it is relayed unread."""
         predict, self._predict = self._predict, None
         if predict is not None:
             try:
-                self._call = _unharmed(predict())
+                self._call = call = _unharmed(predict())
+                call.overhead_ms = (self._sent_at - call.started) * 1000
             except Exception as error:  # noqa: BLE001  the client's own bytes are out
                 self._shared.watch.failed("decide", error)
         return self._call

@@ -116,7 +116,6 @@ class Handler:
         if call is None:
             await exchange.respond(answer)
             return
-        call.overhead_ms = (sending - call.started) * 1000
         call.upstream_ms = (came - sending) * 1000
         await self._relayed(call, await looked_into(self.shared, call, answer))
 

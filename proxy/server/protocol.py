@@ -254,7 +254,7 @@ class Protocol(asyncio.Protocol):
     def _linger(self) -> None:
         """Who still sends would lose the answer to a reset: what comes is taken unread for a while (RFC 9112 section 9.6)."""
         self._deaf = True
-        self._idle.set(_LINGER_S)
+        self._idle.set(LAST_CALLS_S if self._ending else _LINGER_S)
         if self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
         self.resume_reading()

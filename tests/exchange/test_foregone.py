@@ -75,6 +75,7 @@ def test_a_request_that_may_near_a_limit_is_counted_first():
 
     # Half of the window is kept for the answer.
     assert foregone([user()], room_for(8.2))
+    assert not foregone([user()], replace(COMPACTS, max_input=7 * len(body)))
     assert not foregone([user()], room_for(7.8))
     assert not foregone([user()], room_for(8.2, max_input=len(body)))
     half = replace(COMPACTS.compact, trigger="share", share=0.5)

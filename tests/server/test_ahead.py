@@ -102,4 +102,5 @@ async def test_a_refused_call_is_settled_as_an_error():
 
     assert answer.status_code == 502
     assert turn.outcome == "error"
+    assert turn.overhead_ms > 0
     assert turn.estimated > 0

@@ -63,9 +63,7 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for the answer's head, which then stands in the attributes. Raises UpstreamError."""
         self._busy = True
         self.answered = self.complete = self._head_done = False
-        self.error = None
-        self.headers = []
-        self._head_bytes = 0
+        self.error, self.headers, self._head_bytes = None, [], 0
         self._expects_body = not is_head
         self._timeout_s = timeout_s
         self._silence.set(timeout_s)
@@ -97,7 +95,8 @@ class Connection(asyncio.Protocol):
     async def pour(self, into: Callable[[bytes], bool]) -> None:
         """What comes of the body to `into` as it comes, until that gives False, or only the last bytes are left for `read`."""
         self._arrived.into(into)
-        self._pass_on()
+        if not self.complete:
+            self._pass_on()
         try:
             while self._arrived.pours and not self.complete and self.error is None:
                 await self._news()
@@ -108,9 +107,7 @@ class Connection(asyncio.Protocol):
         """The exchange is over; True when the connection may serve another, else it is closed at once."""
         self._silence.clear()
         uploaded = self._writer is None or self._writer.done()
-        reusable = (
-            self._busy and self.complete and self._keep and uploaded and not self.closed and not self._arrived.waits
-        )
+        reusable = self._busy and self.complete and self._keep and uploaded and not (self.closed or self._arrived.waits)
         self._busy = False
         if reusable:
             self._writer = None
@@ -183,9 +180,15 @@ class Connection(asyncio.Protocol):
 
     # httptools
 
+    def on_message_begin(self) -> None:
+        """An answer; another one behind it is an answer to nothing, and must not reach the next call."""
+        if self.complete:
+            raise UpstreamBroken("bytes behind the end")
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self.headers.append((name.lower(), value))
+        """One header, or one trailer."""
+        if not self._head_done:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole, of an interim answer or of the real one."""
@@ -266,9 +269,7 @@ class Connection(asyncio.Protocol):
         return waiter
 
     def _pass_on(self) -> None:
-        """What has come to who takes it at once, but for a body's last bytes."""
-        if self.complete:
-            return
+        """What has come to who takes it at once; a body's last bytes are for `read`."""
         self._arrived.pass_on()
         if self._arrived.held_back:
             self._resume_reading()

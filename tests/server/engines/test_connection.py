@@ -194,3 +194,39 @@ async def test_a_connection_that_broke_off_goes_without_a_collection(engine):
 
             await gone(known)
     assert not answer.complete
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"HTTP/1.1 500 X\r\nx-second: 1\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 500 X\r\ncontent-length: 1000\r\n\r\n",
+        b"HTTP/1.1 500",
+    ],
+)
+@pytest.mark.parametrize("first", [OK, b"HTTP/1.1 204 No Content\r\n\r\n"])
+async def test_another_answer_in_the_same_packet_spoils_neither_this_one_nor_the_next_call(engine, first, behind):
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(first + behind)
+        while await server.read_request(reader):
+            writer.write(first)
+
+    async with raw_server(talk) as server:
+        answers = []
+        for _ in range(2):
+            answer = await engine.send(a_request(server.url))
+            answers.append((answer.status, [name for name, _ in answer.headers], await body_of(answer)))
+
+    assert answers[0] == answers[1]
+    assert answers[0][0] < 300
+    assert b"x-second" not in answers[0][1]
+
+
+async def test_what_follows_a_chunked_body_is_no_header_of_it(engine):
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with raw_server(answering(head + b"2\r\nok\r\n0\r\nx-trailer: 1\r\n\r\n")) as server:
+        answer = await engine.send(a_request(server.url))
+
+        assert await body_of(answer) == b"ok"
+    assert answer.headers == [(b"transfer-encoding", b"chunked")]
