@@ -67,10 +67,7 @@ class EventSplitter:
             if self._gives_up:
                 self._gives_up = False
             else:
-                raw = buffer[position:end]
-                # The form in which providers write nearly all events: one line of data and a blank one.
-                is_plain = raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and 0x0D not in raw
-                events.append(Event("", raw[6:-2], raw) if is_plain else parse_event(raw))
+                events.append(parse_event(buffer[position:end]))
             position = end
         self._pieces, self._size, self._tail = [], 0, b""
         if position < len(buffer):
@@ -123,10 +120,10 @@ def _ends(buffer: bytes) -> Iterator[int]:
 
 def parse_event(raw: bytes) -> Event:
     """One event's fields; comments and unknown fields are skipped."""
+    # The two forms in which providers write nearly all events: one line of data alone, or behind its name.
+    if raw.startswith(b"data: ") and raw.endswith(b"\n\n") and raw.find(b"\n") == len(raw) - 2 and 0x0D not in raw:
+        return Event("", raw[6:-2], raw)
     if raw.endswith(b"}\n\n") and 0x0D not in raw:
-        # The two forms in which providers write nearly all events.
-        if raw.startswith(b"data: {") and raw.count(b"\n") == 2:
-            return Event("", raw[6:-2], raw)
         head, _, rest = raw.partition(b"\n")
         if head.startswith(b"event: ") and rest.startswith(b"data: {") and rest.count(b"\n") == 2:
             return Event(head[7:].decode("utf-8", "replace"), rest[6:-2], raw)
