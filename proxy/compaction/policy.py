@@ -49,9 +49,11 @@ def summary_tokens(policy: CompactPolicy, usable: int) -> int:
     return min(policy.max_summary_tokens, max(_LEAST_SUMMARY_TOKENS, int(usable * _SUMMARY_SHARE)))
 
 
-def limit_tokens(context: ContextSize, policy: CompactPolicy) -> int | None:
-    """Input tokens beyond which the conversation is compacted; None: never (off, or the window is unknown)."""
-    usable = context.usable
+def limit_tokens(usable: int | None, policy: CompactPolicy) -> int | None:
+    """Input tokens beyond which the conversation is compacted; None: never (off, or the window is unknown).
+
+    `usable`: see tokens.context.usable_tokens.
+    """
     if usable is None or policy.trigger == "off":
         return None
     return int(usable * policy.share) if policy.trigger == "share" else usable
@@ -59,7 +61,7 @@ def limit_tokens(context: ContextSize, policy: CompactPolicy) -> int | None:
 
 def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> Stage:
     """What the window demands. `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know."""
-    limit = limit_tokens(context, policy)
+    limit = limit_tokens(context.usable, policy)
     if limit is None or context.system + context.tools >= limit:
         # System text and tools alone are over the limit: no summary can help.
         return "none"
@@ -76,5 +78,5 @@ def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0)
 
 def is_hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
     """Whether system text and tools alone are over the limit, so that nothing we can do helps."""
-    limit = limit_tokens(context, policy)
+    limit = limit_tokens(context.usable, policy)
     return limit is not None and context.system + context.tools >= limit

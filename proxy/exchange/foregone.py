@@ -1,6 +1,6 @@
 """Requests about which nothing is left to decide: they go out as they came, whatever they turn out to weigh."""
 
-from proxy.compaction.policy import CompactPolicy
+from proxy.compaction.policy import limit_tokens
 from proxy.conversation.model import Text, ToolCall
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received
@@ -31,14 +31,9 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
 def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:
     """Whether it is far from every limit: no token is shorter than a byte."""
     reserve = reserve_tokens(received.conversation.max_output, policy.max_output, policy.window)
-    usable = usable_tokens(policy.window, reserve, policy.max_input)
-    if usable is None or policy.compact.trigger == "off":
+    limit = limit_tokens(usable_tokens(policy.window, reserve, policy.max_input), policy.compact)
+    if limit is None:
         return True
-    limit = usable * _share(policy.compact)
     usage = memory.measured.usage if memory.measured is not None else None
     known = (usage.input_tokens or 0) + (usage.output_tokens or 0) if usage is not None else 0
     return known + len(received.view.body) <= _ROOM_SHARE * limit
-
-
-def _share(compact: CompactPolicy) -> float:
-    return min(1.0, compact.share) if compact.trigger == "share" else 1.0

@@ -118,7 +118,7 @@ def _who(exchange: Exchange, ready: Ready) -> tuple[str, str, bytes]:
 def is_near(ready: Ready, policy: Policy, learned: Learned) -> bool:
     """Whether the limit of compaction, or of the window, lies within what the estimate may be off by."""
     low, high = _expected(ready, policy, learned)
-    limits = (limit_tokens(ready.context, policy.compact), ready.context.usable)
+    limits = (limit_tokens(ready.context.usable, policy.compact), ready.context.usable)
     return any(limit is not None and low <= limit < high for limit in limits)
 
 

@@ -33,7 +33,7 @@ def test_c27_a_share_of_the_window_is_a_limit_of_ones_own(total, expected):
 def test_c31_half_of_a_large_window(share, limit):
     context = a_context(window=1_048_576)
 
-    assert limit_tokens(context, CompactPolicy(trigger="share", share=share)) == limit
+    assert limit_tokens(context.usable, CompactPolicy(trigger="share", share=share)) == limit
 
 
 @pytest.mark.parametrize("more", [{"window": None}, {"policy": CompactPolicy(trigger="off")}])
