@@ -186,10 +186,10 @@ class Exchange:
     ) -> End:
         """Relay an answer: head with `extra` headers, then each chunk at once. Returns how it ended.
 
-        `held`: chunks taken with `answer.read()` before. `observe` gets a decoded copy, some chunks at a time, cut anywhere, and
-        all of it before this returns; what it raises is swallowed (`End.observed`). `transform` gets each chunk of an answer without content encoding
-        and returns what the client gets (it may keep bytes back), and b"" at a clean end for what it still holds;
-        encoded answers pass untouched. `heartbeat`: comment lines while an event stream is silent.
+        `held`: chunks taken with `answer.read()` before. `observe` gets a decoded copy, some chunks at a time, cut anywhere,
+        and all of it before this returns; what it raises is swallowed (`End.observed`). `transform` gets each chunk of an
+        answer without content encoding and returns what the client gets (it may keep bytes back), and b"" at a clean end for
+        what it still holds; encoded answers pass untouched. `heartbeat`: comment lines while an event stream is silent.
         """
         head = to_client(answer.headers, status=answer.status)
         encoding = first(head, b"content-encoding")
