@@ -18,22 +18,20 @@ anchor costs an estimate, not a call.
 import asyncio
 import contextlib
 import struct
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
 
 from redis.exceptions import RedisError
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
-from proxy.errors import StoreError
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, plan_bytes
-from proxy.stores.patience import at_most
-from proxy.stores.redis_client import FIRST_ANSWER_S, client_for
+from proxy.stores.redis_asking import Asking, Command
+from proxy.stores.redis_client import client_for
 from proxy.stores.redis_originals import fields_of, newest_by_id, opened, too_much
 from proxy.stores.redis_url import RedisTarget
 from proxy.stores.sealed import PLAIN, Sealing
@@ -48,8 +46,6 @@ _END = struct.Struct(">d")
 _FIELD = struct.Struct(">dq")
 _OFF_LOOP_BYTES = 128 * 1024
 """Plans above this are packed and unpacked on a thread: they would take the loop for more than a millisecond."""
-_AT_ONCE = 16
-"""Calls that talk to Redis at the same time; more wait their turn, so that a burst opens no thousand connections."""
 _SESSIONS_AT_ONCE = 8
 _REPORT_TIMEOUT_S = 3.0
 _TRIM_EVERY = 16
@@ -77,25 +73,23 @@ class RedisStore:
         self._most_rows = most_rows
         self._most_sessions = most_sessions
         self._client, self._sentinels = client_for(target)
-        self._turnstile = asyncio.Semaphore(_AT_ONCE)
+        self._asking = Asking(self._client, self._timeout_s, together=target.kind != "cluster")
         self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=24 * MIB, ttl_s=ttl_s, clock=clock)
         self._lines: Shelf[str, tuple[tuple[float, int], SessionSummary]] = Shelf(
             most=most_sessions, room_bytes=most_sessions, ttl_s=ttl_s, clock=clock
         )
         self._settled = 0
-        self._stuck_at = 0.0
-        self._answered = False
 
     async def anchors(self, keys: Sequence[bytes]) -> list[Anchor | None]:
         """See Ledger: one MGET; on Cluster one per slot, all at once."""
         if not keys:
             return []
         names = [_ANCHOR + key for key in keys]
-        async with self._asking("anchors"):
-            if self._target.kind == "cluster":
+        if self._target.kind == "cluster":
+            async with self._asking.bounded("anchors"):
                 values = await self._client.mget_nonatomic(names)
-            else:
-                values = await self._client.mget(names)
+        else:
+            [values] = await self._asking.run("anchors", [("MGET", *names)])
         return [self._sealing.unpack_anchor(key, value) for key, value in zip(keys, values, strict=True)]
 
     async def plan(self, plan_id: bytes) -> Plan | None:
@@ -105,7 +99,7 @@ class RedisStore:
         plan = self._plans.get(plan_id)
         if plan is not None:
             return plan
-        async with self._asking("plan"):
+        async with self._asking.bounded("plan"):
             packed = await self._client.get(_PLAN + plan_id)
         if packed is None:
             return None
@@ -117,39 +111,37 @@ class RedisStore:
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """See Ledger: one round trip."""
-        pipeline = self._client.pipeline(transaction=False)
+        commands: list[Command] = [self._set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor))]
         if anchor.plan_id:
             size_bytes, write, plan_id = plan_bytes(plan), self._sealing.pack_plan, anchor.plan_id
             large = size_bytes > _OFF_LOOP_BYTES
             packed = await asyncio.to_thread(write, plan_id, plan) if large else write(plan_id, plan)
-            pipeline.set(_PLAN + plan_id, packed, px=self._ttl_ms)
+            commands.insert(0, self._set(_PLAN + plan_id, packed))
             self._plans.put(plan_id, plan, size_bytes)
-        pipeline.set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor), px=self._ttl_ms)
-        async with self._asking("decide"):
-            await pipeline.execute()
+        await self._asking.run("decide", commands)
 
     async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
         """See Ledger: one round trip, now and then a second one that removes what is too much."""
-        pipeline = self._client.pipeline(transaction=False)
-        if originals:
-            await self._put_originals(pipeline, turn.session, originals)
-        self._put_row(pipeline, turn)
+        commands = await self._originals(turn.session, originals) if originals else []
+        commands += self._row(turn)
         if anchor is not None:
-            pipeline.set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor), px=self._ttl_ms)
+            commands.append(self._set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor)))
             if anchor.plan_id:
-                pipeline.pexpire(_PLAN + anchor.plan_id, self._ttl_ms)
+                commands.append(("PEXPIRE", _PLAN + anchor.plan_id, self._ttl_ms))
                 self._plans.renew(anchor.plan_id)
         self._settled += 1
         trim = self._settled % _TRIM_EVERY == 0
         if trim:
-            pipeline.zremrangebyrank(_SESSIONS, 0, -self._most_sessions - 1)
-            pipeline.hlen(_rows_key(turn.session))
-        async with self._asking("settle"):
-            answers = await pipeline.execute()
-            if originals and (over := too_much(answers[2])):
-                await self._client.hdel(_rows_key(turn.session, _ORIGINALS), *over)
-            if trim and answers[-1] > self._most_rows:
-                await self._remove_oldest(turn.session, answers[-1])
+            commands.append(("ZREMRANGEBYRANK", _SESSIONS, 0, -self._most_sessions - 1))
+            commands.append(("HLEN", _rows_key(turn.session)))
+        answers = await self._asking.run("settle", commands)
+        over = too_much(answers[2]) if originals else []
+        if over or (trim and answers[-1] > self._most_rows):
+            async with self._asking.bounded("settle"):
+                if over:
+                    await self._client.hdel(_rows_key(turn.session, _ORIGINALS), *over)
+                if trim and answers[-1] > self._most_rows:
+                    await self._remove_oldest(turn.session, answers[-1])
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger. Reads whole sessions, newest first, until no older one can hold a row that is asked for."""
@@ -176,7 +168,7 @@ class RedisStore:
         pipeline = self._client.pipeline(transaction=False)
         for session, _ in newest:
             pipeline.hlen(_rows_key(session))
-        async with self._asking("sessions", _REPORT_TIMEOUT_S):
+        async with self._asking.bounded("sessions", _REPORT_TIMEOUT_S):
             counts = await pipeline.execute() if newest else []
         states = {session: (last_at, count) for (session, last_at), count in zip(newest, counts, strict=True)}
         known = {session: self._lines.get(session) for session in states}
@@ -190,7 +182,7 @@ class RedisStore:
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger."""
         name, now, sealing = _rows_key(session, _ORIGINALS), self._clock(), self._sealing
-        async with self._asking("originals", _REPORT_TIMEOUT_S):
+        async with self._asking.bounded("originals", _REPORT_TIMEOUT_S):
             fields = newest_by_id(await self._client.hkeys(name))
             known = [place for place in ids if place in fields]
             values = await self._client.hmget(name, [fields[place] for place in known]) if known else []
@@ -201,12 +193,12 @@ class RedisStore:
 
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
-        async with self._asking("learned"):
+        async with self._asking.bounded("learned"):
             return self._sealing.unpack_learned(name, await self._client.get(_LEARNED + name.encode()))
 
     async def learn(self, name: str, value: bytes) -> None:
         """See Ledger."""
-        async with self._asking("learn"):
+        async with self._asking.bounded("learn"):
             await self._client.set(_LEARNED + name.encode(), self._sealing.pack_learned(name, value), px=self._ttl_ms)
 
     async def close(self) -> None:
@@ -216,43 +208,29 @@ class RedisStore:
                 async with asyncio.timeout(self._timeout_s):
                     await client.aclose()
 
-    @contextlib.asynccontextmanager
-    async def _asking(self, what: str, timeout_s: float | None = None) -> AsyncIterator[None]:
-        """Bounds the time and turns every failure into a StoreError without any value that was sent."""
-        came_at = time.monotonic()
-        limit_s = max(timeout_s or self._timeout_s, 0.0 if self._answered else FIRST_ANSWER_S)
-        try:
-            async with self._turnstile:
-                if self._stuck_at >= came_at:
-                    # Whoever waited here while another ran into the limit would only run into it too.
-                    raise StoreError(f"redis store: no answer to calls before this {what}")
-                async with at_most(limit_s):
-                    yield
-            self._answered = True
-        except TimeoutError as error:
-            self._stuck_at = time.monotonic()
-            raise StoreError(f"redis store: no answer to {what} within {limit_s} s") from error
-        except (RedisError, OSError) as error:
-            # The server's texts repeat arguments of the command; the class and its first word say enough.
-            word = str(error).partition(" ")[0]
-            code = f" {word}" if word.isupper() and word.isalpha() else ""
-            raise StoreError(f"redis store: {what} failed: {type(error).__name__}{code}") from error
+    def _set(self, name: bytes, value: bytes) -> Command:
+        return "SET", name, value, "PX", self._ttl_ms
 
-    def _put_row(self, pipeline: Any, turn: Turn) -> None:
-        name, packed = _rows_key(turn.session), pack(turn)
-        pipeline.hset(name, _FIELD.pack(turn.at, turn.turn), _END.pack(self._clock() + self._ttl_s) + packed)
-        pipeline.pexpire(name, self._ttl_ms)
-        pipeline.zadd(_SESSIONS, {turn.session: turn.at}, gt=True)
-        pipeline.pexpire(_SESSIONS, self._ttl_ms)
+    def _row(self, turn: Turn) -> list[Command]:
+        name, end = _rows_key(turn.session), _END.pack(self._clock() + self._ttl_s)
+        return [
+            ("HSET", name, _FIELD.pack(turn.at, turn.turn), end + pack(turn)),
+            ("PEXPIRE", name, self._ttl_ms),
+            ("ZADD", _SESSIONS, "GT", turn.at, turn.session),
+            ("PEXPIRE", _SESSIONS, self._ttl_ms),
+        ]
 
-    async def _put_originals(self, pipeline: Any, session: str, originals: Sequence[Original]) -> None:
-        """Three commands in front of all others; the last one's answer tells what there is now."""
+    async def _originals(self, session: str, originals: Sequence[Original]) -> list[Command]:
+        """In front of all others: the third one's answer tells what there is now."""
         packed = partial(fields_of, session, originals, self._sealing, now=self._clock(), ttl_s=self._ttl_s)
         large = sum(len(original.text) for original in originals) > _OFF_LOOP_BYTES
+        fields = await asyncio.to_thread(packed) if large else packed()
         name = _rows_key(session, _ORIGINALS)
-        pipeline.hset(name, mapping=await asyncio.to_thread(packed) if large else packed())
-        pipeline.pexpire(name, self._ttl_ms)
-        pipeline.hkeys(name)
+        return [
+            ("HSET", name, *chain.from_iterable(fields.items())),
+            ("PEXPIRE", name, self._ttl_ms),
+            ("HKEYS", name),
+        ]
 
     async def _remove_oldest(self, session: str, rows: int) -> None:
         """Bring a session back under its bound, with a sixteenth to spare so that this stays rare."""
@@ -263,7 +241,7 @@ class RedisStore:
             await self._client.hdel(name, *over)
 
     async def _newest_sessions(self, last: int) -> list[tuple[str, float]]:
-        async with self._asking("sessions", _REPORT_TIMEOUT_S):
+        async with self._asking.bounded("sessions", _REPORT_TIMEOUT_S):
             pairs = await self._client.zrevrange(_SESSIONS, 0, last, withscores=True)
         return [(session.decode(), at) for session, at in pairs]
 
@@ -272,7 +250,7 @@ class RedisStore:
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
             pipeline.hgetall(_rows_key(session))
-        async with self._asking("rows", _REPORT_TIMEOUT_S):
+        async with self._asking.bounded("rows", _REPORT_TIMEOUT_S):
             answers = await pipeline.execute()
         now = self._clock()
         return await asyncio.to_thread(
