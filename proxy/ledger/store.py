@@ -42,6 +42,16 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Sum over turns."""
 
 
+class Settlement(msgspec.Struct, frozen=True):
+    """What a call came to."""
+
+    anchor: Anchor | None
+    """None when its conversation must not advance."""
+    turn: Turn
+    originals: Sequence[Original] = ()
+    """What its new edits replaced; of each conversation the newest MOST_SESSION_BYTES stay."""
+
+
 class Ledger(Protocol):
     """Anchors, plans, turns, originals, and a few small learned values."""
 
@@ -54,11 +64,8 @@ class Ledger(Protocol):
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """Store an anchor and its plan before the request goes out; durable when this returns."""
 
-    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
-        """Store what a call came to: its anchor (None when it must not advance) and its row. May be written behind.
-
-        `originals`: what its new edits replaced; of each conversation the newest MOST_SESSION_BYTES stay.
-        """
+    async def settle(self, *calls: Settlement) -> None:
+        """Store what calls came to. May be written behind. One that cannot be stored does not keep the others from it."""
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """The kept originals of a conversation, in the order of `ids`: one batched read."""

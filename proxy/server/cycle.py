@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from proxy.server.protocol import Protocol
 
 SERVED = "pruning_proxy.served"
-"""ASGI extension: the `Cycle`, for `watch` and `release`."""
+"""ASGI extension: the `Cycle`, for `watch` and `pass_on`."""
 BODY_FOLLOWS = "pruning_proxy.body_follows"
 """Key of a `http.response.start`: True when the body's first bytes are sent next without waiting for anything, False when
 they are not. Without it an answer's head waits for them, at most until the end of this loop turn, which costs another."""
@@ -144,12 +144,6 @@ class Cycle:
         elif when_left is not None:
             # A paused transport notices nothing, and the last piece of a body may have paused it.
             self._connection.resume_reading()
-
-    def release(self) -> None:
-        """What the task still does is no longer for the client: nobody cancels it, neither at the end of a drain."""
-        self._when_left = None
-        if self._task is not None:
-            self._connection.server.tasks.discard(self._task)
 
     def pass_on(self, body: bytes) -> bool:
         """What `send` does with a piece of the body, at once. False: the next one is for `send`, which waits for room."""

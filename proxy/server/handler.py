@@ -9,32 +9,28 @@ import time
 import msgspec
 import structlog
 
-from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.dialects.base import Observation, Reader
 from proxy.dialects.models import windows_in
 from proxy.errors import StoreError
-from proxy.exchange.originals import originals_of
 from proxy.exchange.prepare import Ready
 from proxy.exchange.reasoning import keeps_reasoning
-from proxy.exchange.settle import Circumstances, settle
 from proxy.ledger.records import Turn
-from proxy.ledger.store import Ledger
+from proxy.ledger.store import Ledger, Settlement
 from proxy.pricing.cost import cost
 from proxy.server.ahead import Ahead
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
-from proxy.server.decide import decided, unsaid
+from proxy.server.decide import decided
 from proxy.server.engines.base import Engine, UpstreamResponse
-from proxy.server.events import say_call
 from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
 from proxy.server.policies import Policies
-from proxy.server.relay import End, Exchange, relay
+from proxy.server.relay import Exchange, relay
 from proxy.server.send import Answer, looked_into, reader_of, sent
+from proxy.server.settler import Settler
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.tokenizers import Scales
 from proxy.server.transcripts import Transcripts
@@ -65,9 +61,7 @@ class Handler:
         board: Board | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self._keeps_originals = settings.store.originals
         watch = watch or Watch()
-        self._transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
         self.shared = Shared(
             ledger=ledger,
             board=board or Board(ledger, settings.mode),
@@ -81,6 +75,9 @@ class Handler:
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             scales=Scales(),
         )
+        transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
+        self._settler = Settler(self.shared, keeps_originals=settings.store.originals, transcripts=transcripts)
+        self._transcribes = transcripts is not None
 
     async def __call__(self, exchange: Exchange) -> None:
         """Take one call."""
@@ -98,17 +95,17 @@ class Handler:
             return
         if not call.counts_only:
             self.shared.watch.open_calls += 1
-            exchange.on_end = lambda end: self._settle(call, end)
+            exchange.on_end = lambda end: self._settler.add(call, end)
         answer = await sent(self.shared, call)
         if len(raw) > _MOST_KEPT_BYTES:
             del raw
-            _let_go(call, transcribed=self._transcripts is not None)
+            _let_go(call, transcribed=self._transcribes)
         await self._relayed(call, answer)
 
     async def _ahead(self, exchange: Exchange, raw: bytes, ahead: Ahead) -> None:
         """A call that nothing can change: it is predicted while it is on its way."""
         self.shared.watch.open_calls += 1
-        exchange.on_end = lambda end: self._settle(ahead(), end)
+        exchange.on_end = lambda end: self._settler.add(ahead(), end)
         sending = time.perf_counter()
         answer = await exchange.send_upstream(raw, meanwhile=ahead)
         came = time.perf_counter()
@@ -154,50 +151,6 @@ class Handler:
             heartbeat=call.waited and call.dialect.allows_comments,
         )
 
-    async def _settle(self, call: Call | None, end: End) -> None:
-        """Remember and measure, after the last byte. Never raises. None: nothing was understood of it."""
-        self.shared.watch.open_calls -= 1
-        if call is None:
-            return
-        try:
-            circumstances = Circumstances(
-                upstream=call.exchange.route.upstream_name,
-                status=call.status or end.status or 0,
-                overhead_ms=call.overhead_ms,
-                upstream_ms=call.upstream_ms,
-                client_gone=end.outcome == "client_closed",
-                failed_open=call.failed_open,
-                exact=call.exact,
-                exact_ms=call.exact_ms,
-                price=call.known.price,
-                habit=call.known.habit,
-            )
-            settled = settle(call.ready, _observed(call.reader, end), circumstances)
-            turn = settled.turn
-            say_call(turn)
-            self.shared.watch.settled(turn)
-            if call.queued and turn.outcome not in ("ok", "blocked"):
-                await unsaid(self.shared, call)
-            originals = originals_of(call.ready) if self._keeps_originals else ()
-            await self.shared.ledger.settle(settled.anchor, turn, originals)
-            for anchor in settled.held:
-                await self.shared.ledger.decide(anchor, EMPTY_PLAN)
-            await self.shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
-            if self._transcripts is not None:
-                await self._transcribed(self._transcripts, call, turn)
-        except Exception as error:  # noqa: BLE001  the answer is out: nothing here may reach the client
-            self.shared.watch.failed("settle", error)
-
-    async def _transcribed(self, transcripts: Transcripts, call: Call, turn: Turn) -> None:
-        """Keep the conversation as its client has it, where the request is one that holds it."""
-        is_whole = turn.purpose == "main" and turn.outcome != "error" and not call.received.conversation.server_history
-        if not is_whole:
-            return
-        try:
-            await transcripts.keep(turn.session, turn.model, call.received.view.body)
-        except OSError as error:
-            self.shared.watch.failed("transcript", error)
-
     async def _spent(self, exchange: Exchange, spent: Spent) -> None:
         """A summary call is a row of its own in the conversation that it was made for: no turn of it, but a part of its bill."""
         known = self.shared.policies.known(exchange.route.upstream_name, spent.model, "off", None)
@@ -218,16 +171,9 @@ class Handler:
         )
         self.shared.watch.settled(turn)
         try:
-            await self.shared.ledger.settle(None, turn)
+            await self.shared.ledger.settle(Settlement(None, turn))
         except StoreError as error:
             self.shared.watch.failed("settle", error)
-
-
-def _observed(reader: Reader | None, end: End) -> Observation:
-    if reader is None:
-        error = end.error
-        return Observation(outcome="error", error_type=error.kind if error is not None else "")
-    return reader.finish(complete=end.outcome == "complete")
 
 
 def _may_stream(answer: UpstreamResponse) -> bool:

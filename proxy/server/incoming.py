@@ -19,9 +19,6 @@ class Served(Protocol):
     def pass_on(self, body: bytes) -> bool:
         """Send a piece of the answer's body without waiting. False: the next one is for `send`, which waits for room."""
 
-    def release(self) -> None:
-        """What the task still does is no longer for the client: cancel it for no reason whatever."""
-
 
 class ClientGone(Exception):
     """The client closed its connection."""
@@ -92,11 +89,6 @@ class Incoming:
             self._served.watch(None)
         if not whole and self._watcher is not None:
             self._watcher.cancel()
-
-    def release(self) -> None:
-        """From now on the call's task works for itself: nobody shall cancel it."""
-        if self._served is not None:
-            self._served.release()
 
     def _refused(self) -> BodyTooLarge:
         self.too_large = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")

@@ -6,7 +6,7 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,7 +19,6 @@ from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
 from proxy.server.refusals import ErrorBody, send_json
-from proxy.server.settling import settle
 from proxy.settings.values import Upstream
 from proxy.wire.encoding import decode_body
 from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream, with_listed
@@ -71,8 +70,8 @@ class Exchange:
         self.named = named
         """The first value under each name of the client's headers."""
         self.query = query
-        self.on_end: Callable[[End], Coroutine[None, None, None]] | None = None
-        """Called once, after the last byte, whatever happened; nobody cancels it."""
+        self.on_end: Callable[[End], None] | None = None
+        """Called once, after the last byte, whatever happened; must not raise."""
         self.end: End | None = None
         self._served: Served | None = scope.get("extensions", {}).get(SERVED)
         self._incoming = Incoming(receive, limit_bytes, self._served)
@@ -250,8 +249,7 @@ class Exchange:
         # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
         on_end, self.on_end = self.on_end, None
         if on_end is not None:
-            self._incoming.release()
-            await settle(on_end(end))
+            on_end(end)
 
     # Inside
 

@@ -2,29 +2,52 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 SETTLE_S = 5.0
 """How long the end of the process waits for what is under way."""
-_LOOK_S = 0.01
 
-_under_way: set[Coroutine[None, None, None]] = set()
+_TOGETHER = 16
+"""More are settled in several turns of the loop: one of so many takes two milliseconds."""
+
+_under_way: set[asyncio.Task[None]] = set()
 
 
-async def settle(work: Coroutine[None, None, None]) -> None:
-    """Do it, in the task of its call: one of its own would cost more than most of what is done. Its errors are its own."""
-    _under_way.add(work)
-    try:
-        await work
-    except Exception:  # noqa: BLE001, S110  whoever made it has said what there is to say
-        pass
-    finally:
-        _under_way.discard(work)
+class Settling(Generic[T]):
+    """Gives what ends in one turn of the event loop to `work`, all together, in a task of its own.
+
+    Together, since each of its steps is then done several times in a row, while its code and data are in the processor's
+    caches: under load, that is a twentieth of a call's CPU. In the next turn, so that it holds up no answer.
+    """
+
+    def __init__(self, work: Callable[[list[T]], Awaitable[None]]) -> None:
+        self._work = work
+        self._ended: list[T] = []
+
+    def add(self, one: T) -> None:
+        """To be settled soon."""
+        self._ended.append(one)
+        if len(self._ended) == 1:
+            task = asyncio.get_running_loop().create_task(self._settle())
+            _under_way.add(task)
+            task.add_done_callback(_under_way.discard)
+
+    async def _settle(self) -> None:
+        ended, self._ended = self._ended, []
+        for start in range(0, len(ended), _TOGETHER):
+            if start:
+                await asyncio.sleep(0)
+            # Whoever made the work has said what there is to say.
+            with contextlib.suppress(Exception):
+                await self._work(ended[start : start + _TOGETHER])
 
 
 async def settled() -> None:
     """Wait for everything that is still under way, `SETTLE_S` at most. For the end of the process."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_S):
-            while _under_way:  # noqa: ASYNC110  once in a process's life
-                await asyncio.sleep(_LOOK_S)
+            while _under_way:
+                await asyncio.wait(_under_way)

@@ -6,7 +6,7 @@ from proxy.conversation.edit import EMPTY_PLAN, Edit, Insert, Plan, Replace, Res
 from proxy.errors import Unstorable
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
-from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
 from proxy.stores.attic import Attic
 from proxy.stores.shelf import Shelf
 from proxy.stores.turnlog import TurnLog
@@ -89,13 +89,14 @@ class MemoryStore:
                 raise Unstorable(f"a plan of {size_bytes} bytes does not fit into the memory store")
         self._keep(anchor)
 
-    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+    async def settle(self, *calls: Settlement) -> None:
         """See Ledger."""
-        if anchor is not None:
-            self.keep_anchor(anchor)
-        self.keep_turn(turn)
-        if originals:
-            self.keep_originals(turn.session, originals)
+        for call in calls:
+            if call.anchor is not None:
+                self.keep_anchor(call.anchor)
+            self.keep_turn(call.turn)
+            if call.originals:
+                self.keep_originals(call.turn.session, call.originals)
 
     def keep_anchor(self, anchor: Anchor) -> None:
         """Of `settle` the anchor alone."""

@@ -27,7 +27,7 @@ from redis.exceptions import RedisError
 from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
-from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
 from proxy.stores.codec import pack, unpack_turn
 from proxy.stores.memory import MIB, plan_bytes
 from proxy.stores.redis_asking import Asking, Command
@@ -120,8 +120,17 @@ class RedisStore:
             self._plans.put(plan_id, plan, size_bytes)
         await self._asking.run("decide", commands)
 
-    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+    async def settle(self, *calls: Settlement) -> None:
         """See Ledger: one round trip, now and then a second one that removes what is too much."""
+        if len(calls) == 1:
+            await self._settle(calls[0])
+            return
+        for done in await asyncio.gather(*map(self._settle, calls), return_exceptions=True):
+            if isinstance(done, BaseException):
+                raise done
+
+    async def _settle(self, call: Settlement) -> None:
+        anchor, turn, originals = call.anchor, call.turn, call.originals
         commands = await self._originals(turn.session, originals) if originals else []
         commands += self._row(turn)
         if anchor is not None:

@@ -17,7 +17,7 @@ from proxy.conversation.edit import Plan
 from proxy.errors import StoreError, Unstorable
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
-from proxy.ledger.store import Ledger, SessionSummary, TurnQuery
+from proxy.ledger.store import Ledger, SessionSummary, Settlement, TurnQuery
 from proxy.stores.memory import MIB, MemoryStore
 from proxy.stores.sqlite import SqliteStore
 
@@ -109,18 +109,21 @@ class Resilient:
         self._owe((anchor, None, ()))
         await self._ask(lambda store: store.decide(anchor, plan))
 
-    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+    async def settle(self, *calls: Settlement) -> None:
         """See Ledger."""
-        if anchor is not None:
-            self._memory.keep_anchor(anchor)
-        if originals:
-            self._memory.keep_originals(turn.session, originals)
-        self._rows.append((turn, self._clock() + self._ttl_s))
-        self._owe((anchor, turn, tuple([original.id for original in originals]) if originals else ()))
+        end = self._clock() + self._ttl_s
+        for call in calls:
+            anchor, turn, originals = call.anchor, call.turn, call.originals
+            if anchor is not None:
+                self._memory.keep_anchor(anchor)
+            if originals:
+                self._memory.keep_originals(turn.session, originals)
+            self._rows.append((turn, end))
+            self._owe((anchor, turn, tuple([original.id for original in originals]) if originals else ()))
         store = self._reached()
         if store is not None:
             try:
-                await store.settle(anchor, turn, originals)
+                await store.settle(*calls)
             except StoreError as error:
                 self._failed(store, error)
 
@@ -273,7 +276,8 @@ class Resilient:
                     await store.decide(kept, plan)
                 if turn is not None:
                     held = await self._memory.originals(turn.session, places)
-                    await store.settle(kept, turn, [original for original in held if original is not None])
+                    originals = [original for original in held if original is not None]
+                    await store.settle(Settlement(kept, turn, originals))
 
         for done in await asyncio.gather(*(write(*one) for one in some), return_exceptions=True):
             if isinstance(done, BaseException):

@@ -22,12 +22,13 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.errors import StoreError
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
-from proxy.ledger.store import SessionSummary, TurnQuery
-from proxy.stores.codec import pack, unpack_turn
+from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
+from proxy.stores.codec import pack
 from proxy.stores.memory import MIB, anchor_bytes, plan_bytes
 from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
 from proxy.stores.sqlite_file import BLOB, Opening, as_store_error, connect, find_anchors, is_damage, open_file
+from proxy.stores.sqlite_reports import find_originals, find_turns, sum_sessions
 from proxy.stores.sqlite_writer import Rows, Writer
 
 T = TypeVar("T")
@@ -137,13 +138,23 @@ class SqliteStore:
         if anchor.plan_id and not self._plans.renew(anchor.plan_id):
             self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
 
-    async def settle(self, anchor: Anchor | None, turn: Turn, originals: Sequence[Original] = ()) -> None:
+    async def settle(self, *calls: Settlement) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
-        row = (turn, pack(turn))
+        failure: StoreError | None = None
+        for call in calls:
+            try:
+                self._settle(call)
+            except StoreError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _settle(self, call: Settlement) -> None:
+        anchor, row, originals = call.anchor, (call.turn, pack(call.turn)), tuple(call.originals)
         if anchor is None:
-            self._writer.behind(Rows(turn=row, originals=tuple(originals)))
+            self._writer.behind(Rows(turn=row, originals=originals))
             return
-        rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), turn=row, originals=tuple(originals))
+        rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), turn=row, originals=originals)
         with self._unwritten_lock:
             self._unwritten[anchor.key] = anchor
         try:
@@ -158,17 +169,17 @@ class SqliteStore:
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger."""
         await self._commit(Rows())
-        return await self._report(lambda: self._find_turns(query))
+        return await self._report(lambda now: find_turns(self._reports, query, now))
 
     async def sessions(self, limit: int) -> list[SessionSummary]:
         """See Ledger."""
         await self._commit(Rows())
-        return await self._report(lambda: self._sum_sessions(limit))
+        return await self._report(lambda now: sum_sessions(self._reports, limit, now))
 
     async def originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
         """See Ledger."""
         await self._commit(Rows())
-        return await self._report(lambda: self._find_originals(session, ids))
+        return await self._report(lambda now: find_originals(self._reports, session, ids, now, self._sealing))
 
     async def learned(self, name: str) -> bytes | None:
         """See Ledger."""
@@ -210,10 +221,10 @@ class SqliteStore:
         if failure is not None:
             raise failure
 
-    async def _report(self, read: Callable[[], T]) -> T:
+    async def _report(self, read: Callable[[float], T]) -> T:
         def told() -> T:
             with self._told("reading"):
-                return read()
+                return read(self._clock())
 
         return await asyncio.get_running_loop().run_in_executor(self._reports_thread, told)
 
@@ -264,37 +275,3 @@ class SqliteStore:
                 found[key] = anchor
                 self._front.put(key, anchor, anchor_bytes(anchor), expires)
         return found
-
-    def _find_turns(self, query: TurnQuery) -> list[Turn]:
-        where, values = ["expires > ?", "at >= ?"], [self._clock(), query.since]
-        if query.before is not None:
-            where.append("at < ?")
-            values.append(query.before)
-        if query.session:
-            where.append("session = ?")
-        rows = self._reports.execute(
-            f"SELECT packed FROM turns WHERE {' AND '.join(where)}"  # noqa: S608 (conditions of ours, values bound)
-            " ORDER BY at DESC, session DESC, turn DESC LIMIT ?",
-            (*values, *([query.session] if query.session else []), max(0, query.limit)),
-        )
-        turns = (unpack_turn(packed) for (packed,) in rows)
-        return [turn for turn in turns if turn is not None]
-
-    def _find_originals(self, session: str, ids: Sequence[bytes]) -> list[Original | None]:
-        rows = self._reports.execute(
-            "SELECT id, packed FROM originals WHERE session = ? AND expires > ?", (session, self._clock())
-        )
-        wanted = set(ids)
-        found = {
-            place: self._sealing.unpack_original(session, place, packed) for place, packed in rows if place in wanted
-        }
-        return [found.get(place) for place in ids]
-
-    def _sum_sessions(self, limit: int) -> list[SessionSummary]:
-        # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
-        rows = self._reports.execute(
-            "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"
-            " FROM turns WHERE expires > ? AND turn > 0 GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
-            (self._clock(), max(0, limit)),
-        ).fetchall()
-        return [SessionSummary(**dict(zip(SessionSummary.__struct_fields__, row, strict=True))) for row in rows]

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from proxy.ledger.store import Settlement
 from proxy.stores import open_resilient, open_store
 from proxy.stores.codec import pack, pack_plan
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
@@ -37,7 +38,7 @@ async def measure(name, store):
     history = [key(f"h{number}") for number in range(47)]
     for number in range(47):
         await store.decide(an_anchor(f"h{number}", plan=plan), plan)
-        await store.settle(an_anchor(f"h{number}", plan=plan, usage=a_usage()), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"h{number}", plan=plan, usage=a_usage()), a_turn(number)))
     decided = [(an_anchor(f"d{n}", plan=plan), plan) for n in range(ROUNDS)]
     settled = [(an_anchor(f"s{n}", plan=plan, usage=a_usage()), a_turn(n, session=f"s{n % 20}")) for n in range(ROUNDS)]
     figures = {

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from proxy.ledger.store import Settlement
 from proxy.stores import open_store
 from proxy.tokens.learn import encode, learned_name
 from tests.browser.accessibility import OUTLINE, SMALL_TARGETS, axe, walk
@@ -227,7 +228,7 @@ async def test_what_another_process_wrote_appears_without_an_event(page, tmp_pat
     async with house(tmp_path) as fresh, left(page):
         await visit(page, fresh)
         other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
-        await other.settle(None, a_turn(session="elsewhere", at=time.time()))
+        await other.settle(Settlement(None, a_turn(session="elsewhere", at=time.time())))
         await other.close()
 
         await page.until("document.querySelector('.sessions a')?.textContent === 'elsewhere'", seconds=60)
@@ -237,8 +238,10 @@ async def test_reasoning_stands_raw_beside_effective_and_accuracy_says_what_beca
     async with house(tmp_path) as fresh, left(page):
         other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
         whole = {"at": time.time(), "estimated": 9_000, "window": 20_000}
-        await other.settle(None, a_turn(session="stripped", reasoning_tokens=0, reasoning_raw=2_700, **whole))
-        await other.settle(None, a_turn(session="plain", model="other", **whole))
+        await other.settle(
+            Settlement(None, a_turn(session="stripped", reasoning_tokens=0, reasoning_raw=2_700, **whole))
+        )
+        await other.settle(Settlement(None, a_turn(session="plain", model="other", **whole)))
         await other.learn(learned_name("openai", "m", "o200k_base"), encode(taught(-1)))
         await other.close()
 

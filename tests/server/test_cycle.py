@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from proxy.server.cycle import BODY_FOLLOWS, SERVED
 from tests.server.clients import a_call
-from tests.server.wires import answered, answering, chunk, connected, start
+from tests.server.wires import answering, chunk, connected, start
 
 pytestmark = pytest.mark.anyio
 
@@ -405,24 +405,6 @@ async def test_watched_connection_is_read_again():
     await turns()
 
     assert transport.reading
-
-
-async def test_task_that_works_for_itself_is_no_longer_the_servers():
-    gate, done = asyncio.Event(), []
-
-    async def app(scope, receive, send):
-        await answering(scope, receive, send)
-        scope["extensions"][SERVED].release()
-        await gate.wait()
-        done.append(1)
-
-    protocol, transport = await played(app)
-    assert protocol.server.tasks == set()
-    assert transport.sent == answered(b"/a ")
-    gate.set()
-    await turns()
-
-    assert done == [1]
 
 
 async def test_a_piece_is_passed_on_without_waiting_as_long_as_there_is_room_and_somebody_to_read_it():

@@ -3,7 +3,7 @@ import json
 import pytest
 import structlog
 
-from proxy.server.events import configure, fields_of, say_call
+from proxy.server.events import configure, fields_of, say_calls
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
 
@@ -59,7 +59,7 @@ def test_what_is_below_the_level_is_not_written(capsys):
 
 def test_a_call_is_logged_as_structlog_would_log_it(capsys):
     configure(form="json", level="info")
-    say_call(a_turn())
+    say_calls([a_turn()])
     structlog.get_logger("x").info("context_estimate", **fields_of(a_turn()))
 
     own, theirs = (json.loads(line) for line in capsys.readouterr().err.splitlines())
@@ -68,14 +68,20 @@ def test_a_call_is_logged_as_structlog_would_log_it(capsys):
     assert own["timestamp"].endswith("Z")
 
 
+def test_calls_that_ended_together_have_a_line_each(capsys):
+    configure(form="json", level="info")
+    say_calls([a_turn(turn=1), a_turn(turn=2)])
+    assert [json.loads(line)["turn"] for line in capsys.readouterr().err.splitlines()] == [1, 2]
+
+
 def test_calls_are_quiet_below_the_level(capsys):
     configure(form="json", level="info")
     configure(form="json", level="warning")
-    say_call(a_turn())
+    say_calls([a_turn()])
     assert capsys.readouterr().err == ""
 
 
 def test_calls_are_plain_for_people(capsys):
     configure(form="console", level="info")
-    say_call(a_turn())
+    say_calls([a_turn()])
     assert "context_estimate" in capsys.readouterr().err

@@ -96,13 +96,9 @@ class Served:
 
     def __init__(self):
         self.watchers = []
-        self.released = False
 
     def watch(self, when_left):
         self.watchers.append(when_left)
-
-    def release(self):
-        self.released = True
 
 
 async def test_server_that_says_when_a_client_leaves_is_not_asked():
@@ -116,15 +112,13 @@ async def test_server_that_says_when_a_client_leaves_is_not_asked():
     assert incoming.gone
 
 
-async def test_server_that_says_when_a_client_leaves_is_told_when_the_call_is_answered_and_when_it_is_its_own():
+async def test_server_that_says_when_a_client_leaves_is_told_when_the_call_is_answered():
     served = Served()
     incoming = Incoming(receiving(a_piece(b"1")), 10, served)
     await incoming.read()
     incoming.answered(whole=True)
-    assert (served.watchers[1:], served.released) == ([None], False)
-    incoming.release()
 
-    assert served.released
+    assert served.watchers[1:] == [None]
 
 
 async def test_client_of_a_body_that_streams_is_watched_from_its_beginning_and_not_behind_its_answer():

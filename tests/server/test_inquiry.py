@@ -7,7 +7,7 @@ import pytest
 from proxy.conversation.edit import Plan
 from proxy.errors import ProxyError, SettingsError
 from proxy.ledger.originals import an_original, original_id
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.server.control import guard
 from proxy.server.inquiry import Inquiry
 from proxy.settings.values import Server, Settings, Store
@@ -31,7 +31,7 @@ def a_file(tmp_path, *turns):
     async def fill():
         ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time)
         for turn in turns:
-            await ledger.settle(None, turn)
+            await ledger.settle(Settlement(None, turn))
         await ledger.turns(TurnQuery())
         await ledger.close()
 
@@ -65,7 +65,7 @@ def test_edits_are_read_with_what_they_replaced_also_from_a_sealed_store(tmp_pat
         ledger = open_store(settings.store.url, ttl_s=3600.0, clock=time.time, key=key)
         await ledger.decide(an_anchor(plan_id=plan.plan_id()), plan)
         originals = [an_original(original_id(edit), "x" * 400)]
-        await ledger.settle(None, measured(plan_id=plan.plan_id()), originals)
+        await ledger.settle(Settlement(None, measured(plan_id=plan.plan_id()), originals))
         await ledger.close()
 
     asyncio.run(fill())

@@ -3,6 +3,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.exchange.receive import NO_MEMORY
+from proxy.ledger.store import Settlement
 from proxy.server.past import remember
 from proxy.tokens.usage import Usage
 from tests.builders import a_clear, a_received, a_turn, an_anchor, plan_of, rounds, said, user
@@ -20,7 +21,7 @@ async def fill(store):
     first, second = plan_of(a_clear(received, 2)), plan_of(a_clear(received, 2), a_clear(received, 0))
     measured = an_anchor(key=received.keys[2], usage=USED, plan_id=first.plan_id())
     await store.decide(msgspec.structs.replace(measured, usage=None), first)
-    await store.settle(measured, a_turn())
+    await store.settle(Settlement(measured, a_turn()))
     await store.decide(an_anchor(key=received.keys[-1], turn=2, plan_id=second.plan_id()), second)
     return received, first, second
 

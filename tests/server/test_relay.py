@@ -56,7 +56,7 @@ class Ends:
         exchange.on_end = self.note
         await self.handler(exchange)
 
-    async def note(self, end):
+    def note(self, end):
         self.seen.append(end)
         self.came.set()
 

@@ -3,57 +3,102 @@ import asyncio
 import pytest
 
 from proxy.server import settling
-from proxy.server.settling import settle, settled
+from proxy.server.settling import Settling, settled
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
+async def test_what_ends_in_one_turn_of_the_loop_is_settled_together_in_the_next():
+    seen = []
+
+    async def work(ended):
+        seen.append(ended)
+
+    some = Settling(work)
+    for one in "abc":
+        some.add(one)
+    assert seen == []
+    await asyncio.sleep(0)
+    some.add("d")
+    await settled()
+
+    assert seen == [["a", "b", "c"], ["d"]]
+
+
+async def test_what_ends_while_others_are_settled_does_not_wait_for_them():
+    gate, seen = asyncio.Event(), []
+
+    async def work(ended):
+        seen.extend(ended)
+        await gate.wait()
+
+    some = Settling(work)
+    for one in "ab":
+        some.add(one)
+        await asyncio.sleep(0)
+
+    assert seen == ["a", "b"]
+    gate.set()
+    await settled()
+
+
+async def test_a_crowd_leaves_the_loop_its_turns():
+    turns, sizes = [], []
+
+    async def work(ended):
+        sizes.append((len(ended), len(turns)))
+
+    some = Settling(work)
+    for one in range(40):
+        some.add(one)
+    for turn in range(4):
+        turns.append(turn)
+        await asyncio.sleep(0)
+
+    assert sizes == [(16, 1), (16, 2), (8, 3)]
+
+
+async def test_end_of_the_process_waits_for_what_is_under_way_but_not_for_ever(monkeypatch):
     monkeypatch.setattr(settling, "SETTLE_S", 0.05)
-
-
-async def test_quick_work_is_done_when_the_call_goes_on():
-    done = []
-
-    async def work():
-        await asyncio.sleep(0.01)
-        done.append(1)
-
-    await settle(work())
-
-    assert done == [1]
-
-
-async def test_end_of_the_process_waits_for_what_is_under_way_but_not_for_ever():
     gate, done = asyncio.Event(), []
 
-    async def work():
+    async def work(ended):
         await gate.wait()
-        done.append(1)
+        done.extend(ended)
 
-    call = asyncio.ensure_future(settle(work()))
-    await asyncio.sleep(0)
+    Settling(work).add("a")
     await settled()
     assert not done
-    gate.set()
-    await call
-    assert done
-    await settled()
-
-
-async def test_end_of_the_process_waits_no_longer_than_the_work_takes(monkeypatch):
     monkeypatch.setattr(settling, "SETTLE_S", 60.0)
-    call = asyncio.ensure_future(settle(asyncio.sleep(0.05)))
-    await asyncio.sleep(0)
+    gate.set()
     await asyncio.wait_for(settled(), 30)
 
-    assert call.done()
+    assert done == ["a"]
 
 
-async def test_work_that_fails_harms_nobody():
-    async def work():
+async def test_end_of_the_process_waits_for_what_has_only_just_ended():
+    done = []
+
+    async def work(ended):
+        await asyncio.sleep(0.01)
+        done.extend(ended)
+
+    Settling(work).add("a")
+    await settled()
+
+    assert done == ["a"]
+
+
+async def test_work_that_fails_harms_nothing_behind_it():
+    seen = []
+
+    async def work(ended):
+        seen.append(len(ended))
         raise RuntimeError
 
-    assert await settle(work()) is None
-    assert await settled() is None
+    some = Settling(work)
+    for one in range(17):
+        some.add(one)
+    await settled()
+
+    assert seen == [16, 1]

@@ -19,6 +19,7 @@ import asyncio, os, sys
 from pathlib import Path
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
+from proxy.ledger.store import Settlement
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
 from tests.stores.files import a_store
 """

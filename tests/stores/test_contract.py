@@ -9,7 +9,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.originals import MOST_BYTES, MOST_SESSION_BYTES, an_original
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores import open_resilient, open_store
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
 
@@ -76,7 +76,7 @@ async def ageing(request, clock):
 
 async def test_what_was_settled_is_found_again_whole(store):
     anchor = an_anchor("a", usage=a_usage(), server_edits=True)
-    await store.settle(anchor, a_turn())
+    await store.settle(Settlement(anchor, a_turn()))
 
     assert await store.anchors([key("a")]) == [anchor]
 
@@ -93,7 +93,7 @@ async def test_what_was_decided_is_found_again_with_its_plan(store):
 async def test_answers_stand_in_the_order_of_the_keys_with_none_for_the_unknown(store):
     one, two = an_anchor("one"), an_anchor("two", turn=2)
     await store.decide(one, EMPTY_PLAN)
-    await store.settle(two, a_turn())
+    await store.settle(Settlement(two, a_turn()))
 
     assert await store.anchors([key("two"), key("no"), key("one"), key("two")]) == [two, None, one, two]
     assert await store.anchors([]) == []
@@ -127,7 +127,7 @@ async def test_a_retry_overwrites_its_anchor_and_nothing_drifts(store):
     plan = a_plan("x")
     for attempt in range(2):
         await store.decide(an_anchor("a", plan=plan, at=100.0 + attempt), plan)
-        await store.settle(an_anchor("a", plan=plan, at=100.0 + attempt, usage=a_usage()), a_turn())
+        await store.settle(Settlement(an_anchor("a", plan=plan, at=100.0 + attempt, usage=a_usage()), a_turn()))
 
     (found,) = await store.anchors([key("a")])
     assert found == an_anchor("a", plan=plan, at=101.0, usage=a_usage())
@@ -137,7 +137,7 @@ async def test_a_retry_overwrites_its_anchor_and_nothing_drifts(store):
 async def test_a_settled_call_overwrites_its_decision(store):
     plan = a_plan("x")
     await store.decide(an_anchor("a", plan=plan), plan)
-    await store.settle(an_anchor("a", plan=plan, usage=a_usage()), a_turn())
+    await store.settle(Settlement(an_anchor("a", plan=plan, usage=a_usage()), a_turn()))
     assert (await store.anchors([key("a")]))[0].usage == a_usage()
 
     await store.decide(an_anchor("a", plan=plan, at=9.0), plan)
@@ -146,7 +146,7 @@ async def test_a_settled_call_overwrites_its_decision(store):
 
 async def test_a_regeneration_from_the_middle_finds_the_older_anchor(store):
     for turn, name in enumerate(["a", "b", "c"], 1):
-        await store.settle(an_anchor(name, turn=turn, usage=a_usage(input_tokens=turn * 100)), a_turn(turn))
+        await store.settle(Settlement(an_anchor(name, turn=turn, usage=a_usage(input_tokens=turn * 100)), a_turn(turn)))
 
     # The client went back behind turn 2 and asks something else: newest boundary first, "fork" was never sent.
     fork, middle, first = await store.anchors([key("fork"), key("b"), key("a")])
@@ -157,13 +157,13 @@ async def test_a_regeneration_from_the_middle_finds_the_older_anchor(store):
 
 async def test_two_interleaved_branches_keep_their_own_figures_and_plans(store):
     plans = {"left": a_plan("left"), "right": a_plan("right")}
-    await store.settle(an_anchor("root", usage=a_usage(input_tokens=10)), a_turn(1))
+    await store.settle(Settlement(an_anchor("root", usage=a_usage(input_tokens=10)), a_turn(1)))
     for depth in range(3):
         for branch, plan in plans.items():
             usage = a_usage(input_tokens=(1000 if branch == "left" else 5000) + depth)
             anchor = an_anchor(f"{branch}{depth}", plan=plan, turn=depth + 2, usage=usage)
             await store.decide(anchor, plan)
-            await store.settle(anchor, a_turn(depth + 2, session=branch))
+            await store.settle(Settlement(anchor, a_turn(depth + 2, session=branch)))
 
     for branch, base in (("left", 1000), ("right", 5000)):
         found = await store.anchors([key(f"{branch}{depth}") for depth in (2, 1, 0)] + [key("root")])
@@ -172,7 +172,7 @@ async def test_two_interleaved_branches_keep_their_own_figures_and_plans(store):
 
 
 async def test_a_call_that_must_not_advance_leaves_its_row_only(store):
-    await store.settle(None, a_turn(outcome="truncated"))
+    await store.settle(Settlement(None, a_turn(outcome="truncated")))
 
     assert await store.anchors([key("a")]) == [None]
     assert [turn.outcome for turn in await store.turns(TurnQuery())] == ["truncated"]
@@ -183,7 +183,7 @@ async def test_many_calls_at_once_all_arrive(store):
         plan = a_plan(f"text {number % 7}")
         anchor = an_anchor(f"k{number}", plan=plan, session=f"s{number % 5}", turn=number)
         await store.decide(anchor, plan)
-        await store.settle(an_anchor(f"k{number}", plan=plan, turn=number, usage=a_usage()), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"k{number}", plan=plan, turn=number, usage=a_usage()), a_turn(number)))
 
     await asyncio.gather(*(call(number) for number in range(200)))
 
@@ -200,7 +200,7 @@ async def test_everything_expires(ageing):
     store, pass_time = ageing
     plan = a_plan("x")
     await store.decide(an_anchor("a", plan=plan), plan)
-    await store.settle(an_anchor("b", plan=plan), a_turn())
+    await store.settle(Settlement(an_anchor("b", plan=plan), a_turn()))
     await store.learn("factor", b"1.1")
     assert len(await store.sessions(10)) == 1
 
@@ -218,15 +218,15 @@ async def test_a_plan_lives_as_long_as_the_conversation_that_uses_it(ageing):
     await store.decide(an_anchor("a", plan=plan), plan)
     for turn in range(3):
         await pass_time(0.6)
-        await store.settle(an_anchor(f"t{turn}", plan=plan), a_turn(turn))
+        await store.settle(Settlement(an_anchor(f"t{turn}", plan=plan), a_turn(turn)))
 
     assert await store.plan(plan.plan_id()) == plan
 
 
 async def test_a_clock_that_is_set_back_loses_and_breaks_nothing(store, clock):
-    await store.settle(an_anchor("a"), a_turn(1))
+    await store.settle(Settlement(an_anchor("a"), a_turn(1)))
     clock.now -= TTL_S / 2
-    await store.settle(an_anchor("b"), a_turn(2))
+    await store.settle(Settlement(an_anchor("b"), a_turn(2)))
 
     assert await store.anchors([key("a"), key("b")]) == [an_anchor("a"), an_anchor("b")]
     assert len(await store.turns(TurnQuery())) == 2
@@ -238,14 +238,16 @@ async def test_a_clock_that_is_set_back_loses_and_breaks_nothing(store, clock):
 async def test_rows_come_back_whole_and_newest_first(store):
     rows = [a_turn(number, outcome="error", error_code=529, cost=0.25, window=200_000) for number in (2, 1, 3)]
     for row in rows:
-        await store.settle(None, row)
+        await store.settle(Settlement(None, row))
 
     assert await store.turns(TurnQuery()) == [rows[2], rows[0], rows[1]]
 
 
 async def test_a_query_picks_session_time_and_number(store):
     for number in range(10):
-        await store.settle(None, a_turn(number, session="even" if number % 2 == 0 else "odd", at=100.0 + number))
+        await store.settle(
+            Settlement(None, a_turn(number, session="even" if number % 2 == 0 else "odd", at=100.0 + number))
+        )
 
     def picked(turns):
         return [turn.turn for turn in turns]
@@ -261,7 +263,7 @@ async def test_a_query_picks_session_time_and_number(store):
 
 async def test_pages_of_before_see_every_row_once(store):
     for number in range(25):
-        await store.settle(None, a_turn(number, session=f"s{number % 3}", at=100.0 + number))
+        await store.settle(Settlement(None, a_turn(number, session=f"s{number % 3}", at=100.0 + number)))
 
     seen, before = [], None
     while page := await store.turns(TurnQuery(limit=7, before=before)):
@@ -272,9 +274,11 @@ async def test_pages_of_before_see_every_row_once(store):
 
 
 async def test_a_session_is_summed_over_its_rows(store):
-    await store.settle(None, a_turn(1, session="s", label="old", model="m1", at=10.0, removed_tokens=5))
-    await store.settle(None, a_turn(2, session="s", label="new", model="m2", at=20.0, usage=a_usage(input_tokens=None)))
-    await store.settle(None, a_turn(1, session="t", at=15.0))
+    await store.settle(Settlement(None, a_turn(1, session="s", label="old", model="m1", at=10.0, removed_tokens=5)))
+    await store.settle(
+        Settlement(None, a_turn(2, session="s", label="new", model="m2", at=20.0, usage=a_usage(input_tokens=None)))
+    )
+    await store.settle(Settlement(None, a_turn(1, session="t", at=15.0)))
 
     first, second = await store.sessions(10)
     assert (first.session, first.label, first.model, first.upstream) == ("s", "new", "m2", "openai")
@@ -284,8 +288,8 @@ async def test_a_session_is_summed_over_its_rows(store):
 
 
 async def test_a_summary_call_of_ours_is_a_row_of_its_session_and_no_turn_of_it(store):
-    await store.settle(None, a_turn(1, session="s", label="mine", at=10.0))
-    await store.settle(None, a_turn(0, session="s", model="cheap", purpose="summary", at=20.0))
+    await store.settle(Settlement(None, a_turn(1, session="s", label="mine", at=10.0)))
+    await store.settle(Settlement(None, a_turn(0, session="s", model="cheap", purpose="summary", at=20.0)))
 
     (line,) = await store.sessions(10)
     assert (line.turns, line.label, line.model, line.last_at, line.input_tokens) == (1, "mine", "gpt-5", 10.0, 1200)
@@ -294,8 +298,8 @@ async def test_a_summary_call_of_ours_is_a_row_of_its_session_and_no_turn_of_it(
 
 async def test_sessions_with_the_newest_calls_come_first_and_no_more_than_asked(store):
     for number in range(6):
-        await store.settle(None, a_turn(1, session=f"s{number}", at=100.0 + number))
-    await store.settle(None, a_turn(2, session="s0", at=200.0))
+        await store.settle(Settlement(None, a_turn(1, session=f"s{number}", at=100.0 + number)))
+    await store.settle(Settlement(None, a_turn(2, session="s0", at=200.0)))
 
     assert [line.session for line in await store.sessions(3)] == ["s0", "s5", "s4"]
     assert await store.sessions(0) == []
@@ -310,8 +314,8 @@ def an_original_of(name, text="what stood there"):
 
 async def test_originals_come_back_in_the_order_that_is_asked_with_none_for_the_unknown(store):
     one, two = an_original_of("one"), an_original_of("two", "line\n" * 3000 + "\ud800 ünïcode")
-    await store.settle(an_anchor("a"), a_turn(1, session="s"), [one])
-    await store.settle(None, a_turn(2, session="s"), [two])
+    await store.settle(Settlement(an_anchor("a"), a_turn(1, session="s"), [one]))
+    await store.settle(Settlement(None, a_turn(2, session="s"), [two]))
 
     assert await store.originals("s", [key("two"), key("?"), key("one")]) == [two, None, one]
     assert await store.originals("other", [key("one")]) == [None]
@@ -319,8 +323,8 @@ async def test_originals_come_back_in_the_order_that_is_asked_with_none_for_the_
 
 
 async def test_an_original_that_is_kept_again_is_kept_once(store):
-    await store.settle(None, a_turn(1, session="s"), [an_original_of("one", "first")])
-    await store.settle(None, a_turn(2, session="s"), [an_original_of("one", "second")])
+    await store.settle(Settlement(None, a_turn(1, session="s"), [an_original_of("one", "first")]))
+    await store.settle(Settlement(None, a_turn(2, session="s"), [an_original_of("one", "second")]))
 
     (found,) = await store.originals("s", [key("one")])
     assert found.text == "second"
@@ -330,11 +334,11 @@ async def test_a_conversations_oldest_originals_go_when_its_room_is_full(store, 
     """Text that cannot be compressed, so that every store holds the same."""
     noise = random.Random(7)
     names = [f"n{number}" for number in range(MOST_SESSION_BYTES // MOST_BYTES * 3)]
-    await store.settle(None, a_turn(1, session="other"), [an_original_of("n0")])
+    await store.settle(Settlement(None, a_turn(1, session="other"), [an_original_of("n0")]))
     for turn, name in enumerate(names):
         clock.now += 1.0
         text = "".join(map(chr, noise.choices(range(32, 127), k=MOST_BYTES)))
-        await store.settle(None, a_turn(turn + 1, session="s"), [an_original_of(name, text)])
+        await store.settle(Settlement(None, a_turn(turn + 1, session="s"), [an_original_of(name, text)]))
 
     found = await store.originals("s", [key(name) for name in names])
     first = next(number for number, original in enumerate(found) if original is not None)
@@ -347,7 +351,7 @@ async def test_a_conversations_oldest_originals_go_when_its_room_is_full(store, 
 
 async def test_originals_expire(ageing):
     store, pass_time = ageing
-    await store.settle(None, a_turn(1, session="s"), [an_original_of("one")])
+    await store.settle(Settlement(None, a_turn(1, session="s"), [an_original_of("one")]))
     assert None not in await store.originals("s", [key("one")])
 
     await pass_time(1.2)
@@ -378,9 +382,29 @@ async def test_odd_names_and_huge_numbers_are_kept_or_refused_and_the_store_goes
     ):
         # Stores in memory have no trouble with either; the others say so.
         with contextlib.suppress(StoreError):
-            await store.settle(None, odd)
-    await store.settle(an_anchor("after"), a_turn(4))
+            await store.settle(Settlement(None, odd))
+    await store.settle(Settlement(an_anchor("after"), a_turn(4)))
 
     assert await store.anchors([key("after")]) == [an_anchor("after")]
     turns = await store.turns(TurnQuery())
     assert {1, 4} <= {turn.turn for turn in turns}
+
+
+async def test_calls_that_are_settled_together_are_all_kept(store):
+    calls = [Settlement(an_anchor(f"k{number}", turn=number), a_turn(number)) for number in range(1, 4)]
+    removed = an_original(key("o"), "what stood there")
+    await store.settle(*calls, Settlement(None, a_turn(4), [removed]))
+
+    assert await store.anchors([call.anchor.key for call in calls]) == [call.anchor for call in calls]
+    assert [turn.turn for turn in await store.turns(TurnQuery())] == [4, 3, 2, 1]
+    assert await store.originals("s-1", [removed.id]) == [removed]
+
+
+async def test_one_that_cannot_be_kept_does_not_keep_those_that_are_settled_with_it_from_it(store):
+    odd = Settlement(an_anchor("odd", session="\ud800"), a_turn(2, label="\ud800"))
+    calls = [Settlement(an_anchor(f"k{number}"), a_turn(number)) for number in (1, 3)]
+    with contextlib.suppress(StoreError):
+        await store.settle(calls[0], odd, calls[1])
+
+    assert await store.anchors([call.anchor.key for call in calls]) == [call.anchor for call in calls]
+    assert {1, 3} <= {turn.turn for turn in await store.turns(TurnQuery())}

@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.errors import SettingsError, StoreError
+from proxy.ledger.store import Settlement
 from proxy.stores import OPENERS, open_resilient, open_store
 from proxy.stores.memory import MemoryStore
 from proxy.stores.redis import RedisStore
@@ -85,7 +86,7 @@ async def test_a_store_that_cannot_be_opened_now_serves_from_memory(tmp_path, cl
 
     said = []
     store = open_resilient(url, ttl_s=TTL_S, clock=clock, on_change=lambda *change: said.append(change))
-    await store.settle(an_anchor("a"), a_turn())
+    await store.settle(Settlement(an_anchor("a"), a_turn()))
     assert await store.anchors([key("a")]) == [an_anchor("a")]
     assert [healthy for healthy, _ in said] == [False]
     await store.close()

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.conversation.edit import Insert, Plan, RestoreReasoning, StripReasoning, Summarise
 from proxy.errors import Unstorable
+from proxy.ledger.store import Settlement
 from proxy.stores.memory import MemoryStore, plan_bytes
 from tests.stores.conftest import a_plan, a_turn, an_anchor, key
 
@@ -17,9 +18,9 @@ def a_store(clock, **changes):
 async def test_the_least_recently_used_anchor_goes_first(clock):
     store = a_store(clock, most_anchors=2)
     for name in "ab":
-        await store.settle(an_anchor(name), a_turn())
+        await store.settle(Settlement(an_anchor(name), a_turn()))
     await store.anchors([key("a")])
-    await store.settle(an_anchor("c"), a_turn())
+    await store.settle(Settlement(an_anchor("c"), a_turn()))
 
     assert [anchor and anchor.key for anchor in await store.anchors([key("a"), key("b"), key("c")])] == [
         key("a"),
@@ -33,7 +34,7 @@ async def test_memory_stays_within_its_room(clock):
     for number in range(2_000):
         plan = a_plan(f"{number} " + "x" * 500)
         await store.decide(an_anchor(str(number), plan=plan), plan)
-        await store.settle(an_anchor(str(number), plan=plan), a_turn(number))
+        await store.settle(Settlement(an_anchor(str(number), plan=plan), a_turn(number)))
 
     assert 100_000 < store.held_bytes <= 200_000
     assert await store.anchors([key("1999")]) != [None]

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores import open_store
 from proxy.stores.redis import RedisStore
 from proxy.stores.redis_url import read_redis_url
@@ -36,7 +36,7 @@ async def test_two_replicas_see_each_other_at_once(url, clock):
     assert await right.anchors([key("a")]) == [an_anchor("a", plan=plan)]
     assert await right.plan(plan.plan_id()) == plan
 
-    await right.settle(an_anchor("a", plan=plan, usage=a_usage()), a_turn())
+    await right.settle(Settlement(an_anchor("a", plan=plan, usage=a_usage()), a_turn()))
     assert (await left.anchors([key("a")]))[0].usage == a_usage()
     assert [line.turns for line in await left.sessions(5)] == [1]
     await left.close()
@@ -47,7 +47,7 @@ async def test_every_key_carries_the_schema_and_expires(url, clock, shared_redis
     store = a_store(url, clock)
     plan = a_plan("x")
     await store.decide(an_anchor("a", plan=plan), plan)
-    await store.settle(an_anchor("b", plan=plan), a_turn())
+    await store.settle(Settlement(an_anchor("b", plan=plan), a_turn()))
     await store.learn("factor", b"1")
 
     names = await store._client.keys("*")
@@ -61,7 +61,7 @@ async def test_every_key_carries_the_schema_and_expires(url, clock, shared_redis
 async def test_a_session_keeps_only_its_newest_rows(url, clock):
     store = a_store(url, clock, most_rows=32)
     for number in range(100):
-        await store.settle(None, a_turn(number))
+        await store.settle(Settlement(None, a_turn(number)))
 
         assert len(await store.turns(TurnQuery(session="s-1"))) < 32 + 16
     turns = [turn.turn for turn in await store.turns(TurnQuery(session="s-1"))]
@@ -73,7 +73,7 @@ async def test_a_session_keeps_only_its_newest_rows(url, clock):
 async def test_only_the_newest_sessions_are_listed(url, clock):
     store = a_store(url, clock, most_sessions=5)
     for number in range(64):
-        await store.settle(None, a_turn(number, session=f"s{number}"))
+        await store.settle(Settlement(None, a_turn(number, session=f"s{number}")))
 
     assert [line.session for line in await store.sessions(100)] == ["s63", "s62", "s61", "s60", "s59"]
     await store.close()
@@ -82,7 +82,7 @@ async def test_only_the_newest_sessions_are_listed(url, clock):
 async def test_rows_of_many_sessions_come_newest_first_across_reads(url, clock):
     store = a_store(url, clock)
     for number in range(200):
-        await store.settle(None, a_turn(number, session=f"s{number % 40}"))
+        await store.settle(Settlement(None, a_turn(number, session=f"s{number % 40}")))
 
     turns = [turn.turn for turn in await store.turns(TurnQuery(limit=150))]
     assert turns == list(range(199, 49, -1))
@@ -92,11 +92,11 @@ async def test_rows_of_many_sessions_come_newest_first_across_reads(url, clock):
 
 async def test_a_session_is_summed_anew_when_it_has_a_new_row(url, clock):
     store = a_store(url, clock)
-    await store.settle(None, a_turn(1))
+    await store.settle(Settlement(None, a_turn(1)))
     assert (await store.sessions(1))[0].turns == 1
-    await store.settle(None, a_turn(2))
+    await store.settle(Settlement(None, a_turn(2)))
     # An earlier call that ended later: the newest start stays, the sum does not.
-    await store.settle(None, a_turn(3, at=1_700_000_000.0))
+    await store.settle(Settlement(None, a_turn(3, at=1_700_000_000.0)))
 
     assert (await store.sessions(1))[0].turns == 3
     await store.close()
@@ -170,7 +170,7 @@ async def test_an_error_of_the_server_names_its_code_and_no_value(own_redis, clo
     store = a_store(own_redis.url, clock)
     own_redis.cli("config", "set", "maxmemory", "1")
     with pytest.raises(StoreError) as caught:
-        await store.settle(None, a_turn(label="a private label"))
+        await store.settle(Settlement(None, a_turn(label="a private label")))
 
     assert "settle failed: OutOfMemoryError" in str(caught.value)
     assert "private" not in str(caught.value)
@@ -186,7 +186,7 @@ async def test_a_user_with_rights_on_our_keys_alone_is_enough(tmp_path, clock):
     store = open_store(f"redis://proxy:s3cret%3A%2F@127.0.0.1:{server.port}", ttl_s=TTL_S, clock=clock)
     plan = a_plan("x")
     await store.decide(an_anchor("a", plan=plan), plan)
-    await store.settle(an_anchor("a", plan=plan), a_turn())
+    await store.settle(Settlement(an_anchor("a", plan=plan), a_turn()))
 
     assert len(await store.turns(TurnQuery())) == 1
     await store.close()

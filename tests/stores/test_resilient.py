@@ -9,7 +9,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.originals import an_original
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores import open_resilient, open_store
 from proxy.stores.memory import MemoryStore
 from proxy.stores.resilient import Resilient
@@ -53,7 +53,7 @@ async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_red
     said, plan, removed = Said(), a_plan("before"), an_original(b"p" * 16, "what an edit took out meanwhile")
     store = a_shelter(own_redis.url, clock, said)
     await store.decide(an_anchor("before", plan=plan), plan)
-    await store.settle(an_anchor("before", plan=plan, usage=a_usage()), a_turn(1))
+    await store.settle(Settlement(an_anchor("before", plan=plan, usage=a_usage()), a_turn(1)))
     assert store.healthy
 
     {
@@ -63,7 +63,7 @@ async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_red
     }[how]()
     later = a_plan("before", "meanwhile")
     await store.decide(an_anchor("meanwhile", plan=later, turn=2), later)
-    await store.settle(an_anchor("meanwhile", plan=later, turn=2, usage=a_usage()), a_turn(2), [removed])
+    await store.settle(Settlement(an_anchor("meanwhile", plan=later, turn=2, usage=a_usage()), a_turn(2), [removed]))
     await store.learn("factor", b"1.3")
     assert not store.healthy
     assert await store.anchors([key("meanwhile"), key("before")]) == [
@@ -103,7 +103,7 @@ async def test_a_frozen_store_costs_one_timeout_and_not_one_a_call(own_redis, cl
     own_redis.freeze()
     before = time.monotonic()
     for number in range(200):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
         await store.anchors([key(f"k{number}")])
 
     assert time.monotonic() - before < 20.0
@@ -117,7 +117,7 @@ async def test_many_calls_that_fail_together_are_one_change(own_redis, clock):
     store = a_shelter(own_redis.url, clock, said, first_pause_s=5.0)
     await store.learn("factor", b"1")
     own_redis.freeze()
-    await asyncio.gather(*(store.settle(an_anchor(f"k{number}"), a_turn(number)) for number in range(50)))
+    await asyncio.gather(*(store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number))) for number in range(50)))
 
     assert said.states == [False]
     assert store.failures > 1
@@ -129,7 +129,7 @@ async def test_a_store_that_answers_reads_and_refuses_writes_is_not_taken_back(o
     said = Said()
     store = a_shelter(own_redis.url, clock, said)
     own_redis.cli("config", "set", "maxmemory", "1")
-    await store.settle(None, a_turn())
+    await store.settle(Settlement(None, a_turn()))
     await until(lambda: store.failures >= 4)
 
     assert said.states == [False]
@@ -141,7 +141,7 @@ async def test_a_store_that_answers_reads_and_refuses_writes_is_not_taken_back(o
 async def test_the_pauses_grow_while_the_store_stays_away(own_redis, clock):
     store = a_shelter(own_redis.url, clock, first_pause_s=0.05)
     own_redis.kill()
-    await store.settle(None, a_turn())
+    await store.settle(Settlement(None, a_turn()))
     await asyncio.sleep(1.5)
 
     # 0.05, 0.1, 0.2, 0.4, 0.8: five attempts would take 1.55 s; steady ones would be thirty.
@@ -165,13 +165,13 @@ async def test_a_store_that_is_down_at_the_start_is_taken_when_it_comes(own_redi
 async def test_a_later_retry_that_another_replica_served_is_not_overwritten(own_redis, clock):
     mine, theirs = a_shelter(own_redis.url, clock), open_store(own_redis.url, ttl_s=TTL_S, clock=clock)
     own_redis.freeze()
-    await mine.settle(an_anchor("a", at=10.0, estimated=1), a_turn(1))
-    await mine.settle(an_anchor("b", at=30.0, estimated=1), a_turn(2))
+    await mine.settle(Settlement(an_anchor("a", at=10.0, estimated=1), a_turn(1)))
+    await mine.settle(Settlement(an_anchor("b", at=30.0, estimated=1), a_turn(2)))
     assert not mine.healthy
     # Before mine is back: its first pause is short, but nothing answers it until now.
     own_redis.thaw()
     for name in "ab":
-        await theirs.settle(an_anchor(name, at=20.0, estimated=2), a_turn(3))
+        await theirs.settle(Settlement(an_anchor(name, at=20.0, estimated=2), a_turn(3)))
     await until(lambda: mine.healthy)
     if await theirs.anchors([key("a")]) == [an_anchor("a", at=10.0, estimated=1)]:
         pytest.skip("this machine was so busy that mine came back before theirs wrote")
@@ -202,10 +202,10 @@ async def test_a_value_that_cannot_be_kept_does_not_take_the_store_away(kind, pa
 
     said = Said()
     store = Resilient(opened, ttl_s=TTL_S, clock=clock, on_change=said)
-    await store.settle(an_anchor("a", session="\ud800"), a_turn(label="\ud800"))
+    await store.settle(Settlement(an_anchor("a", session="\ud800"), a_turn(label="\ud800")))
     huge = a_plan("x" * 80_000_000)
     await store.decide(an_anchor("huge", plan=huge), huge)
-    await store.settle(an_anchor("b"), a_turn(2))
+    await store.settle(Settlement(an_anchor("b"), a_turn(2)))
 
     assert store.healthy
     assert said.changes == []
@@ -217,7 +217,7 @@ async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_hol
     said, plan = Said(), a_plan("x")
     first = open_store(f"sqlite://{path}?timeout_s=10", ttl_s=TTL_S, clock=clock)
     for number in range(300):
-        await first.settle(an_anchor(f"old{number}"), a_turn(number, session="old"))
+        await first.settle(Settlement(an_anchor(f"old{number}"), a_turn(number, session="old")))
     await first.close()
 
     store = a_shelter(f"sqlite://{path}?timeout_s=10", clock, said)
@@ -225,7 +225,7 @@ async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_hol
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
     await store.decide(an_anchor("new", plan=plan), plan)
-    await store.settle(an_anchor("new", plan=plan, usage=a_usage()), a_turn(1))
+    await store.settle(Settlement(an_anchor("new", plan=plan, usage=a_usage()), a_turn(1)))
     assert (await store.anchors([key("new"), key("old7")]))[0].usage == a_usage()
     await until(lambda: store.healthy)
     await store.close()
@@ -259,11 +259,11 @@ async def test_a_full_disk_loses_no_row_that_this_process_wrote(path):
             said = Said()
             store = a_shelter(f"sqlite://{path}?timeout_s=10", Clock(), said)
             for number in range(20):
-                await store.settle(an_anchor(f"k{number}"), a_turn(number))
+                await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
             await until(lambda: rows_in(path, "turns") == 20)
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
             for number in range(20, 60):
-                await store.settle(an_anchor(f"k{number}"), a_turn(number))
+                await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
                 await asyncio.sleep(0.01)
             await until(lambda: not store.healthy)
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -279,7 +279,7 @@ async def test_closing_does_not_wait_for_a_frozen_store(own_redis, clock):
     store = a_shelter(own_redis.url, clock)
     await store.learn("factor", b"1")
     own_redis.freeze()
-    await store.settle(None, a_turn())
+    await store.settle(Settlement(None, a_turn()))
     before = time.monotonic()
     await store.close()
 
@@ -300,7 +300,7 @@ async def test_an_opener_that_breaks_in_an_unforeseen_way_does_not_end_the_attem
 
     said = Said()
     store = Resilient(opener, ttl_s=TTL_S, clock=clock, on_change=said, first_pause_s=0.02)
-    await store.settle(None, a_turn())
+    await store.settle(Settlement(None, a_turn()))
     await until(lambda: store.healthy)
 
     assert said.states == [False, True]
@@ -314,18 +314,18 @@ class Faltering(MemoryStore):
         super().__init__(ttl_s=TTL_S, clock=clock)
         self.left = fails_at
 
-    async def settle(self, anchor, turn, originals=()):
+    async def settle(self, *calls):
         self.left -= 1
         if self.left == 0:
             raise StoreError("faltering")
-        await super().settle(anchor, turn, originals)
+        await super().settle(*calls)
 
 
 async def test_a_store_that_fails_again_while_it_is_given_back_its_writes_loses_none(clock):
     said, faltering = Said(), Faltering(clock, fails_at=1)
     store = Resilient(lambda: faltering, ttl_s=TTL_S, clock=clock, on_change=said, first_pause_s=0.05)
     for number in range(100):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
     faltering.left = 90
     await until(lambda: store.healthy)
 
@@ -347,18 +347,18 @@ class Overworked(MemoryStore):
         self.left = 0 if self.opened == 1 else 70
         return self
 
-    async def settle(self, anchor, turn, originals=()):
+    async def settle(self, *calls):
         self.left -= 1
         if self.left < 0:
             raise StoreError("no answer in time")
-        await super().settle(anchor, turn, originals)
+        await super().settle(*calls)
 
 
 async def test_a_store_that_takes_only_some_writes_at_a_time_is_not_waited_for_ever_longer(clock):
     said, overworked = Said(), Overworked(clock)
     store = Resilient(overworked.open, ttl_s=TTL_S, clock=clock, on_change=said, first_pause_s=0.2)
     for number in range(400):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
     started = time.monotonic()
     await until(lambda: store.healthy)
 
@@ -372,9 +372,9 @@ async def test_a_store_that_takes_only_some_writes_at_a_time_is_not_waited_for_e
 async def test_of_two_writes_about_one_prefix_the_later_is_what_the_store_gets(own_redis, clock):
     store, plan = a_shelter(own_redis.url, clock), a_plan("sticky")
     own_redis.kill()
-    await store.settle(an_anchor("same", turn=1), a_turn(1))
+    await store.settle(Settlement(an_anchor("same", turn=1), a_turn(1)))
     await store.decide(an_anchor("same", plan=plan, turn=2), plan)
-    await store.settle(an_anchor("same", plan=plan, turn=2, usage=a_usage()), a_turn(2))
+    await store.settle(Settlement(an_anchor("same", plan=plan, turn=2, usage=a_usage()), a_turn(2)))
     own_redis.start()
     await until(lambda: store.healthy)
     await store.close()
@@ -388,14 +388,14 @@ async def test_of_two_writes_about_one_prefix_the_later_is_what_the_store_gets(o
 
 async def test_rows_kept_for_a_store_that_goes_end_their_lives_when_they_would_have_there(own_redis, clock):
     store = a_shelter(own_redis.url, clock, first_pause_s=60.0)
-    await store.settle(an_anchor("a"), a_turn(1))
+    await store.settle(Settlement(an_anchor("a"), a_turn(1)))
     clock.now += TTL_S / 2
-    await store.settle(an_anchor("b"), a_turn(2))
+    await store.settle(Settlement(an_anchor("b"), a_turn(2)))
     own_redis.kill()
 
     assert [turn.turn for turn in await store.turns(TurnQuery())] == [2, 1]
     clock.now += TTL_S / 2
     assert [turn.turn for turn in await store.turns(TurnQuery())] == [2]
-    await store.settle(an_anchor("c"), a_turn(3))
+    await store.settle(Settlement(an_anchor("c"), a_turn(3)))
     assert [turn.turn for turn in await store.turns(TurnQuery())] == [3, 2]
     await store.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.ledger.originals import an_original
 from proxy.ledger.records import Reply
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores import open_resilient, open_store
 from proxy.stores.sealed import PLAIN, sealing_of
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
@@ -55,7 +55,7 @@ def place(request, tmp_path, clock):
 
 async def fill(store):
     await store.decide(ANCHOR, PLAN)
-    await store.settle(ANCHOR, a_turn(), [ORIGINAL])
+    await store.settle(Settlement(ANCHOR, a_turn(), [ORIGINAL]))
     await store.learn("queue", QUEUE)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from tests.collecting import gone, no_collection
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
 from tests.stores.files import a_store, finished, rows_in, run_beside, until
@@ -22,7 +22,7 @@ async def test_everything_survives_a_restart(path, clock):
     plan = a_plan("placeholder " * 1000)
     first = a_store(path, clock)
     await first.decide(an_anchor("a", plan=plan), plan)
-    await first.settle(an_anchor("b", plan=plan, usage=a_usage()), a_turn())
+    await first.settle(Settlement(an_anchor("b", plan=plan, usage=a_usage()), a_turn()))
     await first.learn("factor", b"1.1")
     await first.close()
 
@@ -39,7 +39,7 @@ async def test_everything_survives_a_restart(path, clock):
 
 async def test_a_closed_store_takes_no_memory_until_the_next_collection(path, clock):
     store = a_store(path, clock)
-    await store.settle(an_anchor("a"), a_turn())
+    await store.settle(Settlement(an_anchor("a"), a_turn()))
     known = weakref.ref(store)
     with no_collection():
         await store.close()
@@ -62,7 +62,7 @@ async def test_a_decision_is_in_the_file_when_decide_returns(path, clock):
 
 async def test_a_settled_call_is_in_the_file_soon_and_readable_at_once(path, clock):
     store = a_store(path, clock)
-    await store.settle(an_anchor("a"), a_turn())
+    await store.settle(Settlement(an_anchor("a"), a_turn()))
     assert await store.anchors([key("a")]) == [an_anchor("a")]
 
     await until(lambda: rows_in(path, "turns") == 1)
@@ -100,7 +100,7 @@ async def test_two_real_processes_write_at_the_same_time_and_nothing_is_lost(pat
             store = a_store(Path(path))
             for number in range(150):
                 await store.decide(an_anchor(f"{name}{number}"), EMPTY_PLAN)
-                await store.settle(an_anchor(f"{name}{number}", usage=a_usage()), a_turn(number + 1, session=name))
+                await store.settle(Settlement(an_anchor(f"{name}{number}", usage=a_usage()), a_turn(number + 1, session=name)))
             await store.close()
         asyncio.run(main(*sys.argv[1:]))
     """
@@ -121,7 +121,7 @@ async def test_a_process_killed_while_it_writes_leaves_a_whole_file_with_every_d
             for number in range(100_000):
                 plan = a_plan(f"plan {number}")
                 await store.decide(an_anchor(f"k{number}", plan=plan), plan)
-                await store.settle(an_anchor(f"k{number}", plan=plan, usage=a_usage()), a_turn(number))
+                await store.settle(Settlement(an_anchor(f"k{number}", plan=plan, usage=a_usage()), a_turn(number)))
                 print(number, flush=True)
         asyncio.run(main(sys.argv[1]))
     """
@@ -144,7 +144,7 @@ async def test_a_process_killed_while_it_writes_leaves_a_whole_file_with_every_d
 async def test_damage_found_while_running_is_an_error_and_opening_anew_starts_fresh(path, clock):
     first = a_store(path, clock)
     for number in range(300):
-        await first.settle(an_anchor(str(number)), a_turn(number))
+        await first.settle(Settlement(an_anchor(str(number)), a_turn(number)))
     await first.close()
     store = a_store(path, clock)
     with path.open("r+b") as file:

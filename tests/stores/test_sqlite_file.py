@@ -9,6 +9,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
+from proxy.ledger.store import Settlement
 from proxy.stores.sqlite_file import MIGRATIONS
 from tests.stores.conftest import a_turn, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
@@ -35,7 +36,7 @@ async def test_a_missing_directory_is_made_for_the_owner_alone(tmp_path):
 
 async def test_a_file_with_damaged_roots_is_moved_aside_when_it_is_opened(path, clock):
     store = a_store(path, clock)
-    await store.settle(an_anchor("a"), a_turn())
+    await store.settle(Settlement(an_anchor("a"), a_turn()))
     await store.close()
     with path.open("r+b") as file:
         file.seek(4096)

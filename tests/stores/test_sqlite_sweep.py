@@ -7,7 +7,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.ledger.originals import an_original
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
 from tests.stores.files import a_store, rows_in, until
 
@@ -18,7 +18,7 @@ async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, mo
     monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
     store = a_store(path, clock, room_bytes=1_000_000)
     for number in range(3000):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number))
+        await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number)))
         if number % 100 == 0:
             plan = a_plan(os.urandom(2000).hex() * 2)
             await store.decide(an_anchor(f"p{number}", plan=plan), plan)
@@ -37,7 +37,7 @@ async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
     store = a_store(path, clock)
     plan = a_plan("x")
     for number in range(300):
-        await store.settle(an_anchor(f"k{number}"), a_turn(number), [an_original(key(f"o{number}"), "x")])
+        await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number), [an_original(key(f"o{number}"), "x")]))
     await store.decide(an_anchor("d", plan=plan), plan)
     await store.learn("factor", b"1")
     clock.now += TTL_S + 1

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
-from proxy.ledger.store import TurnQuery
+from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores.codec import pack
 from proxy.stores.sqlite_file import open_file
 from proxy.stores.sqlite_writer import Rows, Writer
@@ -35,7 +35,7 @@ async def longest_pause(store):
     watcher = asyncio.get_running_loop().create_task(watch())
     plan = a_plan("text " * 20_000)
     for number in range(400):
-        await store.settle(an_anchor(str(number), plan=plan), a_turn(number))
+        await store.settle(Settlement(an_anchor(str(number), plan=plan), a_turn(number)))
         if number % 100 == 0:
             await store.decide(an_anchor(f"d{number}", plan=plan), plan)
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ async def settle_for_ever(store):
     """Until that fails: a disk may be slow to say so."""
     async with asyncio.timeout(60):
         while True:
-            await store.settle(None, a_turn())
+            await store.settle(Settlement(None, a_turn()))
             await asyncio.sleep(0.05)
 
 
@@ -70,10 +70,10 @@ async def test_the_event_loop_is_never_held_up_by_writing(path, clock, request):
 async def test_closing_writes_what_is_pending_and_later_calls_say_closed(path, clock):
     store = a_store(path, clock)
     for number in range(1000):
-        await store.settle(an_anchor(str(number)), a_turn(number))
+        await store.settle(Settlement(an_anchor(str(number)), a_turn(number)))
     await store.close()
     with pytest.raises(StoreError, match="closed"):
-        await store.settle(None, a_turn())
+        await store.settle(Settlement(None, a_turn()))
 
     again = a_store(path, clock)
     assert len(await again.turns(TurnQuery(limit=2000))) == 1000
@@ -151,13 +151,13 @@ async def test_a_failed_write_behind_is_told_at_the_next_call(path):
         async def main(path):
             store = a_store(Path(path))
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-            await store.settle(None, a_turn(label="x" * 100_000))
+            await store.settle(Settlement(None, a_turn(label="x" * 100_000)))
             try:
                 await settle_for_ever(store)
             except StoreError:
                 print("told")
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            await store.settle(None, a_turn())
+            await store.settle(Settlement(None, a_turn()))
             await store.close()
         asyncio.run(main(sys.argv[1]))
     """
@@ -201,7 +201,7 @@ async def test_a_report_waits_longer_for_a_busy_file_than_a_call_does(path, cloc
     store = a_store(path, clock, patience_s=0.05)
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    await store.settle(None, a_turn(7))
+    await store.settle(Settlement(None, a_turn(7)))
     asyncio.get_running_loop().call_later(0.5, other.execute, "COMMIT")
 
     (turn,) = await store.turns(TurnQuery())
@@ -216,13 +216,13 @@ async def test_rows_that_wait_for_a_slow_disk_are_bounded(path, clock, monkeypat
     store = a_store(path, clock)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    await store.settle(None, a_turn(0))
+    await store.settle(Settlement(None, a_turn(0)))
     await asyncio.sleep(1.0)
     # The first row is with the waiting commit; fifty more may wait behind it.
     for number in range(1, 51):
-        await store.settle(None, a_turn(number))
+        await store.settle(Settlement(None, a_turn(number)))
     with pytest.raises(StoreError, match="50 rows wait for a slow disk"):
-        await store.settle(None, a_turn(51))
+        await store.settle(Settlement(None, a_turn(51)))
     other.execute("COMMIT")
     other.close()
     assert len(await store.turns(TurnQuery())) == 51

@@ -1,5 +1,6 @@
 import pytest
 
+from proxy.ledger.store import Settlement
 from proxy.settings.values import Prune
 from tests.builders import a_turn
 from tests.server.control.lodge import a_desk, a_lodge, asking
@@ -19,7 +20,7 @@ async def test_the_mode_in_force_and_the_configured_one_are_told():
 
 async def test_a_conversation_may_have_a_mode_of_its_own():
     desk = a_desk()
-    await desk.ledger.settle(None, a_turn(session="s1"))
+    await desk.ledger.settle(Settlement(None, a_turn(session="s1")))
     async with asking(desk) as http:
         told = (await http.put(MODE, json={"mode": "observe", "session": "s1"})).json()
         assert told == {"mode": "prune", "configured": "prune", "sessions": {"s1": "observe"}}

@@ -2,6 +2,7 @@ import pytest
 from starlette.routing import Route
 
 from proxy.conversation.edit import Plan
+from proxy.ledger.store import Settlement
 from proxy.server.control import routes
 from proxy.server.control.openapi import PAGES, document
 from tests.builders import a_clear, a_received, a_turn, an_anchor, rounds
@@ -49,7 +50,7 @@ async def test_answers_have_the_fields_that_are_described():
     desk = a_desk(clock=lambda: 1000.0)
     plan = Plan((a_clear(a_received(rounds("x", "y")), 2),))
     await desk.ledger.decide(an_anchor(plan_id=plan.plan_id()), plan)
-    await desk.ledger.settle(None, a_turn(plan_id=plan.plan_id()))
+    await desk.ledger.settle(Settlement(None, a_turn(plan_id=plan.plan_id())))
     schemas = document()["components"]["schemas"]
     async with asking(desk) as http:
         for page in PAGES:

@@ -1,5 +1,6 @@
 import pytest
 
+from proxy.ledger.store import Settlement
 from proxy.server.board import MOST_CHARS, MOST_QUEUED
 from tests.builders import a_turn
 from tests.server.control.lodge import a_desk, asking
@@ -11,7 +12,7 @@ QUEUE = "/_proxy/api/sessions/s1/queue"
 
 async def known_desk():
     desk = a_desk(clock=lambda: 1000.0)
-    await desk.ledger.settle(None, a_turn(session="s1"))
+    await desk.ledger.settle(Settlement(None, a_turn(session="s1")))
     return desk
 
 

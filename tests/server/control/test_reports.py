@@ -1,6 +1,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.ledger.store import Settlement
 from proxy.settings.values import Compact, ModelSettings, Prune
 from proxy.tokens.learn import encode, learned_name
 from proxy.tokens.usage import Usage
@@ -16,7 +17,7 @@ HOUR = 3600.0
 async def a_desk_at(now, *turns):
     desk = a_desk(clock=lambda: now)
     for turn in turns:
-        await desk.ledger.settle(None, turn)
+        await desk.ledger.settle(Settlement(None, turn))
     return desk
 
 

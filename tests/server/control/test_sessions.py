@@ -2,6 +2,7 @@ import pytest
 
 from proxy.conversation.edit import Plan
 from proxy.ledger.records import Queued
+from proxy.ledger.store import Settlement
 from proxy.reports.edits import NOT_ASKED, NOT_KEPT
 from proxy.settings.values import Prune, Store
 from proxy.tokens.usage import Usage
@@ -16,7 +17,7 @@ API = "/_proxy/api/sessions"
 async def a_desk_with(*turns):
     desk = a_desk(clock=lambda: 1000.0)
     for turn in turns:
-        await desk.ledger.settle(None, turn)
+        await desk.ledger.settle(Settlement(None, turn))
     return desk
 
 
@@ -94,8 +95,8 @@ async def test_edits_are_those_of_the_newest_calls_plan():
     plan = Plan((a_clear(received, 2),))
     desk = a_desk(clock=lambda: 1000.0)
     await desk.ledger.decide(an_anchor(plan_id=plan.plan_id()), plan)
-    await desk.ledger.settle(None, a_turn(turn=1, plan_id=plan.plan_id()))
-    await desk.ledger.settle(None, a_turn(turn=2, at=1001.0, purpose="utility"))
+    await desk.ledger.settle(Settlement(None, a_turn(turn=1, plan_id=plan.plan_id())))
+    await desk.ledger.settle(Settlement(None, a_turn(turn=2, at=1001.0, purpose="utility")))
     async with asking(desk) as http:
         shown = (await http.get(f"{API}/s1/edits")).json()
 

@@ -1,0 +1,104 @@
+"""What calls came to, once their answers are out: measured, told, and given to whoever remembers."""
+
+from collections.abc import Awaitable, Callable
+from itertools import starmap
+from typing import TypeVar
+
+from proxy.conversation.edit import EMPTY_PLAN
+from proxy.dialects.base import Observation, Reader
+from proxy.exchange.originals import originals_of
+from proxy.exchange.settle import Circumstances, Settled, settle
+from proxy.ledger.records import Turn
+from proxy.ledger.store import Settlement
+from proxy.server.call import Call, Shared
+from proxy.server.decide import unsaid
+from proxy.server.events import say_calls
+from proxy.server.relay import End
+from proxy.server.settling import Settling
+from proxy.server.transcripts import Transcripts
+
+T = TypeVar("T")
+
+
+class Settler:
+    """Settles what ends, each step for all calls that ended together. A failure is counted and harms no other step."""
+
+    def __init__(self, shared: Shared, *, keeps_originals: bool, transcripts: Transcripts | None) -> None:
+        self._shared = shared
+        self._keeps_originals = keeps_originals
+        self._transcripts = transcripts
+        self._settling: Settling[tuple[Call, End]] = Settling(self._settle)
+
+    def add(self, call: Call | None, end: End) -> None:
+        """The last byte is out. None: nothing was understood of the call. Never raises."""
+        self._shared.watch.open_calls -= 1
+        if call is not None:
+            self._settling.add((call, end))
+
+    async def _settle(self, ended: list[tuple[Call, End]]) -> None:
+        shared, calls = self._shared, [one for one in starmap(self._came_to, ended) if one is not None]
+        turns = [settled.turn for _, settled, _ in calls]
+        self._tried(say_calls, turns)
+        for turn in turns:
+            self._tried(shared.watch.settled, turn)
+        for call, settled, _ in calls:
+            if call.queued and settled.turn.outcome not in ("ok", "blocked"):
+                await self._done(unsaid(shared, call))
+        await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
+        for call, settled, _ in calls:
+            turn = settled.turn
+            for anchor in settled.held:
+                await self._done(shared.ledger.decide(anchor, EMPTY_PLAN))
+            await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))
+            if self._transcripts is not None:
+                await self._done(self._transcribed(self._transcripts, call, turn))
+
+    def _came_to(self, call: Call, end: End) -> tuple[Call, Settled, Settlement] | None:
+        try:
+            circumstances = Circumstances(
+                upstream=call.exchange.route.upstream_name,
+                status=call.status or end.status or 0,
+                overhead_ms=call.overhead_ms,
+                upstream_ms=call.upstream_ms,
+                client_gone=end.outcome == "client_closed",
+                failed_open=call.failed_open,
+                exact=call.exact,
+                exact_ms=call.exact_ms,
+                price=call.known.price,
+                habit=call.known.habit,
+            )
+            settled = settle(call.ready, _observed(call.reader, end), circumstances)
+            originals = originals_of(call.ready) if self._keeps_originals else ()
+        except Exception as error:  # noqa: BLE001  nothing is known of this call, and all of the others
+            self._shared.watch.failed("settle", error)
+            return None
+        return call, settled, Settlement(settled.anchor, settled.turn, originals)
+
+    async def _transcribed(self, transcripts: Transcripts, call: Call, turn: Turn) -> None:
+        """Keep the conversation as its client has it, where the request is one that holds it."""
+        is_whole = turn.purpose == "main" and turn.outcome != "error" and not call.received.conversation.server_history
+        if not is_whole:
+            return
+        try:
+            await transcripts.keep(turn.session, turn.model, call.received.view.body)
+        except OSError as error:
+            self._shared.watch.failed("transcript", error)
+
+    def _tried(self, step: Callable[[T], None], what: T) -> None:
+        try:
+            step(what)
+        except Exception as error:  # noqa: BLE001  what else is to be done goes on
+            self._shared.watch.failed("settle", error)
+
+    async def _done(self, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except Exception as error:  # noqa: BLE001  what else is to be done goes on
+            self._shared.watch.failed("settle", error)
+
+
+def _observed(reader: Reader | None, end: End) -> Observation:
+    if reader is None:
+        error = end.error
+        return Observation(outcome="error", error_type=error.kind if error is not None else "")
+    return reader.finish(complete=end.outcome == "complete")

@@ -1,0 +1,48 @@
+"""What reports read from the sqlite store's file, on a thread and a connection of their own. sqlite3.Error goes to the caller."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from proxy.ledger.originals import Original
+from proxy.ledger.records import Turn
+from proxy.ledger.store import SessionSummary, TurnQuery
+from proxy.stores.codec import unpack_turn
+from proxy.stores.sealed import Sealing
+
+
+def find_turns(connection: sqlite3.Connection, query: TurnQuery, now: float) -> list[Turn]:
+    """The rows that are asked for and alive at `now` (Unix time), newest first."""
+    where, values = ["expires > ?", "at >= ?"], [now, query.since]
+    if query.before is not None:
+        where.append("at < ?")
+        values.append(query.before)
+    if query.session:
+        where.append("session = ?")
+    rows = connection.execute(
+        f"SELECT packed FROM turns WHERE {' AND '.join(where)}"  # noqa: S608 (conditions of ours, values bound)
+        " ORDER BY at DESC, session DESC, turn DESC LIMIT ?",
+        (*values, *([query.session] if query.session else []), max(0, query.limit)),
+    )
+    turns = (unpack_turn(packed) for (packed,) in rows)
+    return [turn for turn in turns if turn is not None]
+
+
+def find_originals(
+    connection: sqlite3.Connection, session: str, ids: Sequence[bytes], now: float, sealing: Sealing
+) -> list[Original | None]:
+    """Those of a conversation that are alive at `now` (Unix time), in the order of `ids`."""
+    rows = connection.execute("SELECT id, packed FROM originals WHERE session = ? AND expires > ?", (session, now))
+    wanted = set(ids)
+    found = {place: sealing.unpack_original(session, place, packed) for place, packed in rows if place in wanted}
+    return [found.get(place) for place in ids]
+
+
+def sum_sessions(connection: sqlite3.Connection, limit: int, now: float) -> list[SessionSummary]:
+    """The sessions with the newest calls among the rows alive at `now` (Unix time), newest first."""
+    # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
+    rows = connection.execute(
+        "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"
+        " FROM turns WHERE expires > ? AND turn > 0 GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
+        (now, max(0, limit)),
+    ).fetchall()
+    return [SessionSummary(**dict(zip(SessionSummary.__struct_fields__, row, strict=True))) for row in rows]
