@@ -1,7 +1,8 @@
 """What actual counts taught, kept per upstream, model and encoding; shared and persisted through the ledger."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -17,7 +18,9 @@ from proxy.tokens.treatment import Treatment, treatment
 
 _FEW = 16
 _EVERY = 32
-"""Early lessons are stored one by one, later ones so many at a time: they change little, and a commit is dear."""
+_APART_S = 1.0
+"""Early lessons are stored one by one, later ones so many at a time and no more often than this: they change little, and a
+commit is dear."""
 
 log = structlog.get_logger("proxy")
 
@@ -25,12 +28,15 @@ log = structlog.get_logger("proxy")
 class Estimates:
     """The learned states of this process."""
 
-    def __init__(self, ledger: Ledger, *, enabled: bool) -> None:
+    def __init__(self, ledger: Ledger, *, enabled: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._ledger = ledger
         self._enabled = enabled
+        self._clock = clock
         self._states: dict[str, Learned] = {}
         self._unwritten: Counter[str] = Counter()
         """Samples that the ledger never got, by name."""
+        self._due_at: dict[str, float] = {}
+        """When the next of many lessons may be written, by name; seconds of the clock."""
         self._sharing: set[str] = set()
         """Names that are being written: calls that settle meanwhile leave their samples to that or to the next time."""
 
@@ -63,18 +69,21 @@ class Estimates:
         if state.samples == before.samples:
             return
         put(self._unwritten, name, self._unwritten[name] + 1)
-        due = state.samples <= _FEW or self._unwritten[name] >= _EVERY
-        if due and name not in self._sharing:
+        if name not in self._sharing and (state.samples <= _FEW or self._are_many(name)):
             self._sharing.add(name)
             try:
                 await self._share(name)
             finally:
                 self._sharing.discard(name)
 
+    def _are_many(self, name: str) -> bool:
+        return self._unwritten[name] >= _EVERY and self._clock() >= self._due_at.get(name, 0.0)
+
     async def _share(self, name: str) -> None:
         """Write what we know, together with what other replicas have written meanwhile."""
         stored = decode(await self._ledger.learned(name))
         new = self._unwritten.pop(name, 0)
+        put(self._due_at, name, self._clock() + _APART_S)
         state = merged(self._states.get(name, NOTHING_LEARNED), stored, new)
         put(self._states, name, state)
         try:

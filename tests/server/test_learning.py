@@ -9,6 +9,7 @@ from proxy.tokens.fit import Growth
 from proxy.tokens.learn import NOTHING_LEARNED, Sample, encode, learned_name
 from tests.builders import a_turn
 from tests.server.stores import Failing, a_store
+from tests.stores.conftest import Clock
 from tests.tokens.test_treatment import taught as taught_treatment
 
 pytestmark = pytest.mark.anyio
@@ -55,8 +56,9 @@ async def test_r14_lessons_belong_to_an_upstream_a_model_and_an_encoding():
         assert await estimates.get(*who) == NOTHING_LEARNED
 
 
-async def test_later_lessons_are_written_many_at_a_time():
-    store = a_store()
+@pytest.mark.parametrize(("seconds_a_call", "later"), [(1.0, 2), (0.02, 1)])
+async def test_later_lessons_are_written_many_at_a_time_and_not_too_often(seconds_a_call, later):
+    store, clock = a_store(), Clock(1000.0)
     written = []
     real = store.learn
 
@@ -65,9 +67,12 @@ async def test_later_lessons_are_written_many_at_a_time():
         await real(name, value)
 
     store.learn = learn
-    await taught(Estimates(store, enabled=True), 96)
+    estimates = Estimates(store, enabled=True, clock=clock)
+    for _ in range(96):
+        clock.now += seconds_a_call
+        await taught(estimates)
 
-    assert len(written) == 16 + 2
+    assert len(written) == 16 + later
 
 
 async def test_calls_that_settle_at_the_same_time_do_not_all_write():
