@@ -1,5 +1,6 @@
 """What calls came to, once their answers are out: measured, told, and given to whoever remembers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import starmap
 from typing import TypeVar
@@ -45,10 +46,12 @@ class Settler:
             if call.queued and settled.turn.outcome not in ("ok", "blocked"):
                 await self._done(unsaid(shared, call))
         await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
+        held = [anchor for _, settled, _ in calls for anchor in settled.held]
+        if held:
+            # At the same time: each is asked for by its conversation's next call, which may come soon.
+            await asyncio.gather(*[self._done(shared.ledger.decide(anchor, EMPTY_PLAN)) for anchor in held])
         for call, settled, _ in calls:
             turn = settled.turn
-            for anchor in settled.held:
-                await self._done(shared.ledger.decide(anchor, EMPTY_PLAN))
             await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))
             if self._transcripts is not None:
                 await self._done(self._transcribed(self._transcripts, call, turn))

@@ -1,5 +1,6 @@
 """Calls that end together: each has its own row, and one that trips costs the others nothing."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from proxy.server.events import configure
 from proxy.server.settling import settled
 from tests.builders import user
-from tests.server.house import a_house, a_provider
+from tests.server.house import MODEL, a_house, a_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +83,24 @@ async def test_a_step_that_fails_keeps_no_other_from_being_done(monkeypatch):
 
         assert failures(house) == before + 3
         assert len(await house.turns()) == 3
+
+
+async def test_names_under_which_a_provider_holds_its_histories_are_stored_at_the_same_time(monkeypatch):
+    running, most = 0, 0
+
+    async def decide(anchor, plan):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    async with a_house(a_provider()) as house:
+        held = Held(house)
+        for text in ("one", "two", "three"):
+            answer = await house.http.post("/v1/responses", json={"model": MODEL, "input": text})
+            assert answer.status_code == 200
+        monkeypatch.setattr(house.ledger, "decide", decide)
+        await held.settle()
+
+    assert (most, running) == (3, 0)
