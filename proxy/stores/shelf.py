@@ -1,7 +1,7 @@
 """A bounded place in memory: by number, by bytes and by age; what was used longest ago goes first."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -37,15 +37,24 @@ class Shelf(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value, now the most recently used; None when unknown or older than its life."""
-        entry = self._held.get(key)
-        if entry is None:
-            return None
+        return self.get_all((key,))[0] if key in self._held else None
+
+    def get_all(self, keys: Iterable[K]) -> list[V | None]:
+        """The same of several keys, as of one moment."""
         now = self._clock()
-        if not now < entry[2] <= now + self._longest_s:
-            self.drop(key)
-            return None
-        self._held.move_to_end(key)
-        return entry[0]
+        latest, held = now + self._longest_s, self._held
+        found: list[V | None] = []
+        for key in keys:
+            entry = held.get(key)
+            if entry is None:
+                found.append(None)
+            elif now < entry[2] <= latest:
+                held.move_to_end(key)
+                found.append(entry[0])
+            else:
+                self.drop(key)
+                found.append(None)
+        return found
 
     def put(self, key: K, value: V, size_bytes: int, expires: float | None = None) -> bool:
         """Keep the value for the shelf's life, or until `expires` (Unix seconds); False when it is too large to fit."""

@@ -100,12 +100,8 @@ class SqliteStore:
             # A first call finds nothing here, so that there is nothing to be forgotten.
             if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
-            found, missing = [], []
-            for key in keys:
-                anchor = self._unwritten.get(key) or self._front.get(key)
-                found.append(anchor)
-                if anchor is None:
-                    missing.append(key)
+            found = self._front.get_all(keys)
+            missing = [key for key, anchor in zip(keys, found, strict=True) if anchor is None]
             read = self._look_up(missing) if missing else {}
         except sqlite3.Error as cause:
             raise self._error("reading", cause) from cause
@@ -267,8 +263,13 @@ class SqliteStore:
                 self._front.drop(key)
 
     def _look_up(self, keys: list[bytes]) -> dict[bytes, Anchor]:
+        # What has no room in memory may still be on its way to the file; asked in this order, it is in one of the two.
+        found = {key: anchor for key in keys if (anchor := self._unwritten.get(key)) is not None}
+        keys = [key for key in keys if key not in found] if found else keys
+        if not keys:
+            return found
         rows = self._reader.execute(find_anchors(len(keys)), list(map(BLOB, keys))).fetchall()
-        now, found = self._clock(), {}
+        now = self._clock()
         for key, expires, packed in rows:
             anchor = self._sealing.unpack_anchor(key, packed) if expires > now else None
             if anchor is not None:

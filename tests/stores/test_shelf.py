@@ -55,6 +55,21 @@ def test_a_value_dies_at_its_end_and_a_renewed_one_lives_on():
     assert shelf.get("renewed") == 1
 
 
+def test_several_values_are_asked_for_as_of_one_moment_and_count_as_used():
+    clock = Clock()
+    shelf = a_shelf(clock)
+    shelf.put("dies", 1, 1, expires=clock.now + 2)
+    shelf.put("a", "a", 1)
+    shelf.put("b", "b", 1)
+    clock.now += 3
+    assert shelf.get_all(["a", "unknown", "dies"]) == ["a", None, None]
+    assert (len(shelf), shelf.held_bytes) == (2, 2)
+
+    shelf.put("c", "c", 1)
+    shelf.put("d", "d", 1)
+    assert shelf.get_all("abcd") == ["a", None, "c", "d"]
+
+
 def test_a_value_from_a_clock_that_was_far_ahead_is_not_kept_for_that_long():
     clock = Clock()
     shelf = a_shelf(clock)

@@ -10,7 +10,9 @@ import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
+from proxy.ledger.records import Reply
 from proxy.ledger.store import Settlement, TurnQuery
+from proxy.stores.memory import MIB
 from tests.collecting import gone, no_collection
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor, key
 from tests.stores.files import a_store, finished, rows_in, run_beside, until
@@ -66,6 +68,19 @@ async def test_a_settled_call_is_in_the_file_soon_and_readable_at_once(path, clo
     assert await store.anchors([key("a")]) == [an_anchor("a")]
 
     await until(lambda: rows_in(path, "turns") == 1)
+    await store.close()
+
+
+async def test_an_anchor_that_memory_has_no_room_for_is_readable_at_once(path, clock):
+    store = a_store(path, clock)
+    large = an_anchor("a", replies=(Reply(fingerprint=b"", reasoning="why " * (3 * MIB)),))
+    await store.settle(Settlement(large, a_turn()))
+
+    assert await store.anchors([key("a"), key("b")]) == [large, None]
+    assert await store.anchors([key("a")]) == [large]
+
+    await until(lambda: rows_in(path, "turns") == 1)
+    assert await store.anchors([key("a")]) == [large]
     await store.close()
 
 
