@@ -62,10 +62,14 @@ class Recall:
 
 def _size_of(value: object) -> int:
     """Memory of a value of ours: of texts exactly, which have one to four bytes a character."""
-    if isinstance(value, tuple | list):
-        return sys.getsizeof(value) + sum(map(_size_of, value))
-    fields = getattr(type(value), "__slots__", ())
-    return sys.getsizeof(value) + sum(_size_of(getattr(value, name)) for name in fields)
+    found: list[object] = [value]
+    for one in found:
+        # A type that is made with `|` would be made anew each time.
+        if isinstance(one, (tuple, list)):
+            found += one
+        elif fields := getattr(type(one), "__slots__", None):
+            found += [getattr(one, name) for name in fields]
+    return sum(map(sys.getsizeof, found))
 
 
 _ITEM_BYTES = 120
