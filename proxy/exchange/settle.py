@@ -219,7 +219,7 @@ def _grown(ready: Ready, usage: Usage) -> int | None:
 
 
 def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
-    return dict(Counter(map(kind_of, edits)))
+    return dict(Counter(map(kind_of, edits))) if edits else {}
 
 
 def _said(edit: Edit) -> str:

@@ -1,6 +1,5 @@
 """Tool results as they stand in the request after replay, and which of them pruning may replace."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -46,10 +45,11 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
     found = _found(situation, since)
     if not found:
         return []
-    answers = Counter([standing.call_message for standing in found])
-    for position, standing in enumerate(found):
-        if answers[standing.call_message] != standing.calls:
-            found[position] = standing._replace(broken=True)
+    owed: dict[int, int] = {}
+    for standing in found:
+        owed[standing.call_message] = owed.get(standing.call_message, standing.calls) - 1
+    if any(owed.values()):
+        found = [one._replace(broken=True) if owed[one.call_message] else one for one in found]
     start = first_open(situation)
     return [standing for standing in found if standing.message >= start] if start else found
 
