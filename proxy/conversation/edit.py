@@ -14,7 +14,7 @@ import msgspec
 ResultEdit = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta"]
 
 
-class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
+class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace", gc=False):
     """The content of one tool result becomes `text`; its id, name, order, error mark and cache mark stay."""
 
     at: bytes
@@ -38,7 +38,7 @@ class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace"):
     """Number of the call at which it was decided, as of every edit here; 0: not known."""
 
 
-class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
+class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise", gc=False):
     """The messages from `first` to `last` (both included) become one user message with `text`."""
 
     first: bytes
@@ -54,7 +54,7 @@ class Summarise(msgspec.Struct, frozen=True, kw_only=True, tag="summarise"):
     turn: int = 0
 
 
-class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
+class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert", gc=False):
     """A queued user message goes in behind the message with this key."""
 
     after: bytes
@@ -65,7 +65,7 @@ class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert"):
     turn: int = 0
 
 
-class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):
+class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip", gc=False):
     """All reasoning of the message goes."""
 
     at: bytes
@@ -73,7 +73,7 @@ class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip"):
     turn: int = 0
 
 
-class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore"):
+class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore", gc=False):
     """Reasoning that the client lost comes back in front of the message's parts, in the dialect's own JSON."""
 
     at: bytes
@@ -89,7 +89,7 @@ E = TypeVar("E", Replace, Summarise, Insert, StripReasoning, RestoreReasoning)
 EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta", "summarise", "insert", "strip", "restore"]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """All edits of one line of a conversation, in the order in which they were decided."""
 
     edits: tuple[Edit, ...] = ()

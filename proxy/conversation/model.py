@@ -3,6 +3,7 @@
 A `Message` is one element of the request's history as the client sent it: an element of `messages` (chat, Anthropic),
 of `input` (Responses) or of `contents` (Gemini). What a dialect does not understand is carried as `Opaque`, unread.
 Values are immutable, so a message that was parsed once is shared by every later turn that resends the same bytes.
+Tens of thousands stay in memory and none can be part of a cycle, so the collector need not look at them (`gc=False`).
 """
 
 from typing import Literal
@@ -12,13 +13,13 @@ import msgspec
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Visible text."""
 
     text: str
 
 
-class Media(msgspec.Struct, frozen=True, kw_only=True):
+class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An image, sound, film or document; its bytes are never kept, its cost never follows from their number."""
 
     kind: Literal["image", "audio", "video", "file"]
@@ -33,7 +34,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True):
     """A file id or URL, when the content is elsewhere."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The model's wish to run a tool."""
 
     call_id: str
@@ -44,7 +45,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """The provider bound a signature to this call (Gemini)."""
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a tool gave back. The only kind of part whose content pruning may replace."""
 
     call_id: str
@@ -58,7 +59,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """True when the content must not be replaced (encrypted content, a shape that we do not know)."""
 
 
-class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The model's own thinking, in whichever field it travels. Opaque: never edited inside, only whole."""
 
     text: str
@@ -66,7 +67,7 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
     """Signed or encrypted: the provider may bind it to everything before it."""
 
 
-class Opaque(msgspec.Struct, frozen=True, kw_only=True):
+class Opaque(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A part that we carry unread."""
 
     kind: str
@@ -77,7 +78,7 @@ class Opaque(msgspec.Struct, frozen=True, kw_only=True):
 Part = Text | Media | ToolCall | ToolResult | Reasoning | Opaque
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One element of the history, in the order and number in which the client sent it."""
 
     role: Role
@@ -88,7 +89,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """The element is itself a summary or compaction item made by a client or provider; pruning stops there."""
 
 
-class Tools(msgspec.Struct, frozen=True, kw_only=True):
+class Tools(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The tool definitions of a request."""
 
     digest: bytes
@@ -100,7 +101,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
 NO_TOOLS = Tools(digest=b"", text="", names=())
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+class Conversation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request, as far as the core needs to know it."""
 
     dialect: str

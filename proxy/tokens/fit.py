@@ -61,7 +61,7 @@ _MODELS: Final[tuple[tuple[tuple[int, ...], float, int], ...]] = (
 """Free coefficients, the share of the best score so far that this model must stay below, and the samples it needs."""
 
 
-class Growth(msgspec.Struct, frozen=True, array_like=True):
+class Growth(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is new in a request since its anchor, by estimate; for a first call everything."""
 
     tokens: int
@@ -72,7 +72,7 @@ class Growth(msgspec.Struct, frozen=True, array_like=True):
     """Reasoning tokens of the anchor's answer."""
 
 
-class Observed(msgspec.Struct, frozen=True, array_like=True):
+class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A growth, and what it came to by the provider's count."""
 
     growth: Growth
