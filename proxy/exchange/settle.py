@@ -1,15 +1,15 @@
 """Fourth verb: from what was sent and what came back to the anchor and the row that the ledger keeps."""
 
 from collections import Counter
-from itertools import chain
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Replace, Summarise, edits_of, kind_of, saved_tokens
+from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
 from proxy.exchange.money import Money, money_of
 from proxy.exchange.prepare import Ready
+from proxy.exchange.tally import Tally
 from proxy.ledger.records import Anchor, Item, Turn
 from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.learn import Sample, is_usable
@@ -17,8 +17,6 @@ from proxy.tokens.usage import NOT_REPORTED, Usage, is_possible
 
 _MOST_WORD = 120
 _MOST_CODE = 2**53
-_MOST_ITEMS = 8
-"""Largest results that a row names."""
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,27 +229,9 @@ def _said(edit: Edit) -> str:
 
 def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
     """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
-    sizes = list(chain.from_iterable(ready.weighed.sizes))
-    edits, index = ready.sent_plan.edits, ready.weighed.index
-    edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
-    summaries = edits_of(edits, Summarise)
-    hidden = {number for edit in summaries for number in range(index[edit.first], index[edit.last] + 1)}
-    by_tool: dict[str, int] = {}
-    for tokens, _, _, tool in sizes:
-        by_tool[tool] = by_tool.get(tool, 0) + tokens
-    found: list[tuple[int, int, str, str]]
-    if edits:
-        found = [
-            (tokens, message + 1, tool, "")
-            if (edit := edited.get((message, part))) is None
-            else (edit.tokens_after, message + 1, tool, edit.kind)
-            for tokens, message, part, tool in sizes
-            if message not in hidden
-        ]
-    else:
-        found = [(tokens, message + 1, tool, "") for tokens, message, _, tool in sizes]
-    # A heap of the largest ones takes longer than to sort even some hundreds.
-    largest = sorted(found, reverse=True)[:_MOST_ITEMS]
+    by_tool, largest = ready.weighed.notes.carried("tally", Tally).sums(
+        ready.weighed, ready.received.keys, ready.sent_plan.edits
+    )
     return by_tool, tuple(
-        Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest
+        [Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest]
     )
