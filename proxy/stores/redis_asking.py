@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -49,7 +50,7 @@ class Asking:
             shared = self._open = _Shared()
             task = asyncio.get_running_loop().create_task(self._send(shared))
             self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            task.add_done_callback(partial(self._sent, shared))
         return await shared.wait(what, commands)
 
     @contextlib.asynccontextmanager
@@ -83,7 +84,13 @@ class Asking:
             shared.failed(error)
         except Exception as error:  # noqa: BLE001  nobody else hears of it, and everybody waits
             shared.failed(_told(shared.what, error))
-        finally:
+
+    def _sent(self, shared: "_Shared", task: asyncio.Task[None]) -> None:
+        """Not at the end of `_send`: what is cancelled before it began never comes there."""
+        self._sending.discard(task)
+        if task.cancelled():
+            if self._open is shared:
+                self._open = None
             shared.failed(StoreError("redis store: closed"))
 
     async def _answers(self, commands: Sequence[Command], *, raising: bool = True) -> list[Any]:

@@ -106,16 +106,31 @@ async def test_a_client_that_trips_leaves_nobody_waiting(own_redis, monkeypatch)
         assert await redis.run("get", [("GET", "a")]) == [None]
 
 
+def cancel_sending():
+    [sending] = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_send"]
+    sending.cancel()
+
+
 async def test_the_end_of_the_process_leaves_nobody_waiting(own_redis):
     async with asking(own_redis) as (redis, _):
         own_redis.freeze()
         waiting = asyncio.ensure_future(redis.run("get", [("GET", "a")]))
         await asyncio.sleep(0.05)
-        [sending] = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_send"]
-        sending.cancel()
+        cancel_sending()
         with pytest.raises(StoreError, match="closed"):
             await waiting
         own_redis.thaw()
+
+
+async def test_what_is_cancelled_before_it_began_leaves_nobody_waiting(own_redis):
+    async with asking(own_redis) as (redis, _):
+        waiting = asyncio.ensure_future(redis.run("get", [("GET", "a")]))
+        await asyncio.sleep(0)
+        cancel_sending()
+        joining = asyncio.ensure_future(redis.run("get", [("GET", "a")]))
+        done, _ = await asyncio.wait([waiting, joining], timeout=10)
+        assert [str(one.exception()) for one in (waiting, joining) if one in done] == ["redis store: closed"] * 2
+        assert await redis.run("get", [("GET", "a")]) == [None]
 
 
 async def test_a_crowd_is_divided(own_redis):
