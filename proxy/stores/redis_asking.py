@@ -19,8 +19,10 @@ from proxy.stores.redis_client import FIRST_ANSWER_S
 
 _AT_ONCE = 16
 """Round trips at the same time; more wait their turn, so that a burst opens no thousand connections."""
-_TOGETHER = 1024
-"""Commands in one pipeline from which on further calls begin another: its answers come as a whole."""
+_TOGETHER_BYTES = 128 * 1024
+"""Of one pipeline: its answers come as a whole, so a crowd's would come too late for all of it on a narrow line."""
+_WORD_BYTES = 512
+"""What a command's word counts beside its own bytes: the answer to a key is an anchor, mostly."""
 
 Command = tuple[str | bytes | int | float, ...]
 """Its name and its arguments."""
@@ -45,13 +47,13 @@ class Asking:
         if not self._together:
             async with self.bounded(what):
                 return await self._answers(commands)
-        shared = self._open
-        if shared is None or len(shared.commands) >= _TOGETHER:
+        shared, size_bytes = self._open, _size_bytes(commands)
+        if shared is None or shared.size_bytes + size_bytes > _TOGETHER_BYTES:
             shared = self._open = _Shared()
             task = asyncio.get_running_loop().create_task(self._send(shared))
             self._sending.add(task)
             task.add_done_callback(partial(self._sent, shared))
-        return await shared.wait(what, commands)
+        return await shared.wait(what, commands, size_bytes)
 
     @contextlib.asynccontextmanager
     async def bounded(self, what: str, timeout_s: float | None = None) -> AsyncIterator[None]:
@@ -109,6 +111,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.commands: list[Command] = []
+        self.size_bytes = 0
         self._waiting: list[tuple[asyncio.Future[list[Any]], str, int, int]] = []
 
     @property
@@ -116,11 +119,12 @@ class _Shared:
         """What is asked, for errors."""
         return ", ".join(sorted({what for _, what, _, _ in self._waiting}))
 
-    def wait(self, what: str, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
+    def wait(self, what: str, commands: Sequence[Command], size_bytes: int) -> asyncio.Future[list[Any]]:
         """For the answers to these, too."""
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         start = len(self.commands)
         self.commands += commands
+        self.size_bytes += size_bytes
         self._waiting.append((future, what, start, len(self.commands)))
         return future
 
@@ -142,6 +146,12 @@ class _Shared:
             if not future.done():
                 # Each its own: an error collects the frames of all that raise it.
                 future.set_exception(StoreError(str(error)))
+
+
+def _size_bytes(commands: Sequence[Command]) -> int:
+    """Roughly what they and their answers are on the line."""
+    own = sum([len(word) for command in commands for word in command if isinstance(word, bytes)])
+    return own + sum(map(len, commands)) * _WORD_BYTES
 
 
 def _told(what: str, error: Exception) -> StoreError:

@@ -135,7 +135,21 @@ async def test_what_is_cancelled_before_it_began_leaves_nobody_waiting(own_redis
 
 async def test_a_crowd_is_divided(own_redis):
     async with asking(own_redis) as (redis, client):
-        many = [("PING",)] * 600
+        many = [("PING",)] * 100
         answers = await asyncio.gather(*(redis.run("ping", many) for _ in range(4)))
-        assert [len(own) for own in answers] == [600] * 4
+        assert [len(own) for own in answers] == [100] * 4
         assert client.trips == 2
+
+
+async def test_what_is_large_goes_apart_from_what_is_small(own_redis):
+    large = b"x" * 300_000
+    async with asking(own_redis) as (redis, client):
+        stored = await asyncio.gather(
+            redis.run("small", [("SET", "a", 1)]),
+            redis.run("large", [("SET", "b", large)]),
+            redis.run("large", [("SET", "c", large)]),
+            redis.run("small", [("SET", "d", 1)]),
+            redis.run("small", [("SET", "e", 1)]),
+        )
+        assert stored == [[True]] * 5
+        assert client.trips == 4
