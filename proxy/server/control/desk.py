@@ -1,7 +1,8 @@
 """What the pages of the control plane have to work with, and how they answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,7 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from proxy.errors import StoreError
 from proxy.ledger.records import Turn
@@ -21,7 +23,10 @@ T = TypeVar("T")
 
 MOST_ROWS = 20_000
 """Calls that a report looks at."""
+MOST_SESSIONS = 5000
+"""Conversations that a list goes back."""
 _MOST_BODY = 1024 * 1024
+_WRONG_METHOD = 405
 
 log = structlog.get_logger("proxy")
 
@@ -47,13 +52,27 @@ class Wrong(Exception):
         self.kind = kind
 
 
-def answer(value: Any, status: int = 200) -> Response:
+class Complaint(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong."""
+
+    type: str
+    message: str
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Every error of these pages."""
+
+    error: Complaint
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A struct, or plain values, as JSON."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
 
 
-async def said_wrong(_request: Request, error: Exception) -> Response:
+async def said_wrong(request: Request, error: Exception) -> Response:
     """An error of these pages, in one shape."""
+    headers: Mapping[str, str] | None = None
     match error:
         case Wrong():
             status, kind, text = error.status, error.kind, str(error)
@@ -61,10 +80,18 @@ async def said_wrong(_request: Request, error: Exception) -> Response:
             status, kind, text = 503, "store_error", "the store does not answer"
         case HTTPException():
             status, kind, text = error.status_code, "not_found_error", "no such page, or not with this method"
+            headers = {"allow": _methods(request)} if status == _WRONG_METHOD else None
         case _:
             log.error("control_failed", error=type(error).__name__)
             status, kind, text = 500, "proxy_error", "internal error of the proxy"
-    return answer({"error": {"type": kind, "message": text}}, status)
+    return answer(Refused(error=Complaint(type=kind, message=text)), status, headers)
+
+
+def _methods(request: Request) -> str:
+    """Those of all routes to this path: each of them knows only its own."""
+    routes = (route for route in request.app.routes if isinstance(route, Route))
+    reached = (route.methods or () for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted(set(chain.from_iterable(reached))))
 
 
 def number(request: Request, name: str, default: float, *, most: float = float("inf")) -> float:
@@ -97,7 +124,7 @@ async def body(request: Request, kind: type[T], expected: str) -> T:
 async def calls_since(desk: Desk, request: Request) -> tuple[list[Turn], float, bool]:
     """The rows that a report is about (`?hours=`, all by default), since when, and whether these are all."""
     hours = number(request, "hours", 0)
-    since = desk.clock() - hours * 3600 if hours else 0.0
+    since = max(0.0, desk.clock() - hours * 3600) if hours else 0.0
     turns = await desk.ledger.turns(TurnQuery(since=since, limit=MOST_ROWS))
     return turns, since, len(turns) < MOST_ROWS
 

@@ -15,7 +15,7 @@ from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview
 from proxy.reports.savings import Savings
 from proxy.reports.sessions import SessionDetail, SessionPage
-from proxy.server.control.desk import answer
+from proxy.server.control.desk import MOST_SESSIONS, Refused, answer
 from proxy.server.control.health import Readiness
 from proxy.server.control.mode import Modes, Switch
 from proxy.server.control.queue import Accepted, Ask, Cancelled, Queue
@@ -64,18 +64,19 @@ PAGES: Final = (
 """Every page of the API; a test holds this table and the routes together."""
 
 _QUERY: Final = {
-    "limit": "Rows on a page, 1–500; 50 by default.",
-    "offset": "Rows to pass over.",
-    "before": "Unix time: only calls that began earlier.",
-    "originals": "1: each edit also with what stood there, where that is kept.",
-    "hours": "Only calls of so many last hours; all by default.",
+    "limit": ("Rows on a page, 1–500; 50 by default.", {"maximum": 500}),
+    "offset": ("Rows to pass over.", {"maximum": MOST_SESSIONS}),
+    "before": ("Unix time: only calls that began earlier.", {}),
+    "originals": ("1: each edit also with what stood there, where that is kept.", {"maximum": 1}),
+    "hours": ("Only calls of so many last hours; all by default.", {}),
 }
+"""What each says, and its bounds; none may be below 0."""
 
 
 @cache
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
-    types = [kind for page in PAGES for kind in (page.gives, page.takes) if kind is not None]
+    types = [Refused, *(kind for page in PAGES for kind in (page.gives, page.takes) if kind is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -99,18 +100,23 @@ def _operation(page: Page, schema_of: dict[str, dict[str, Any]]) -> dict[str, An
         if page.gives is None
         else {"application/json": {"schema": schema_of[repr(page.gives)]}}
     )
+    refused = {"application/json": {"schema": schema_of[repr(Refused)]}}
     operation: dict[str, Any] = {
         "summary": page.summary,
-        "responses": {str(page.status): {"description": "OK", "content": content}},
+        "responses": {
+            str(page.status): {"description": "OK", "content": content},
+            "default": {"description": "An error.", "content": refused},
+        },
     }
-    parameters = [
+    parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in ("session", "message", "number")
         if f"{{{name}}}" in page.path
     ]
-    parameters += [
-        {"name": name, "in": "query", "description": _QUERY[name], "schema": {"type": "number"}} for name in page.query
-    ]
+    for name in page.query:
+        description, bounds = _QUERY[name]
+        schema: dict[str, Any] = {"type": "number", "minimum": 0, **bounds}
+        parameters.append({"name": name, "in": "query", "description": description, "schema": schema})
     if parameters:
         operation["parameters"] = parameters
     if page.takes is not None:

@@ -11,10 +11,8 @@ from proxy.ledger.records import Turn
 from proxy.reports.edits import edit_row, edits
 from proxy.reports.overview import overview
 from proxy.reports.sessions import detail, page
-from proxy.server.control.desk import MOST_ROWS, Desk, Wrong, answer, calls_of, number
+from proxy.server.control.desk import MOST_ROWS, MOST_SESSIONS, Desk, Wrong, answer, calls_of, number
 from proxy.server.originals import kept_originals
-
-_MOST_SESSIONS = 5000
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -22,7 +20,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
 
     async def listed(request: Request) -> Response:
         limit = max(1, int(number(request, "limit", 50, most=500)))
-        offset = int(number(request, "offset", 0, most=_MOST_SESSIONS))
+        offset = int(number(request, "offset", 0, most=MOST_SESSIONS))
         # One more tells whether there are more.
         found = await desk.ledger.sessions(offset + limit + 1)
         orders = desk.board.orders

@@ -58,3 +58,24 @@ async def test_answers_have_the_fields_that_are_described():
                 continue
             answer = await http.get(page.path.replace("{session}", "s1").replace("{number}", "1"))
             assert set(answer.json()) == set(schemas[page.gives.__name__]["properties"]), page.path
+
+
+async def test_errors_and_bounds_are_as_described():
+    described = document()
+    paths = described["paths"]
+    assert all("default" in operation["responses"] for page in paths.values() for operation in page.values())
+    async with asking(a_desk()) as http:
+        for parameter in paths["/_proxy/api/sessions"]["get"]["parameters"]:
+            name, schema = parameter["name"], parameter["schema"]
+            for value, status in ((schema["maximum"], 200), (schema["maximum"] + 1, 400), (schema["minimum"] - 1, 400)):
+                answer = await http.get("/_proxy/api/sessions", params={name: value})
+                assert answer.status_code == status, (name, value)
+        assert set(answer.json()) == set(described["components"]["schemas"]["Refused"]["properties"])
+        assert set(answer.json()["error"]) == set(described["components"]["schemas"]["Complaint"]["properties"])
+
+
+async def test_a_method_that_is_not_served_is_told_which_are():
+    async with asking(a_desk()) as http:
+        refused = await http.delete("/_proxy/api/mode")
+    assert refused.status_code == 405
+    assert refused.headers["allow"] == "GET, HEAD, PUT"

@@ -56,6 +56,12 @@ async def test_savings_are_net_of_summary_calls():
 
 
 @pytest.mark.parametrize("path", ["/_proxy/api/accuracy", "/_proxy/api/savings"])
+async def test_more_hours_than_there_were_are_all_of_them(path):
+    async with asking(a_desk()) as http:
+        assert (await http.get(f"{path}?hours=1e308")).json()["since"] == 0.0
+
+
+@pytest.mark.parametrize("path", ["/_proxy/api/accuracy", "/_proxy/api/savings"])
 async def test_hours_are_a_number(path):
     async with asking(a_desk()) as http:
         assert (await http.get(f"{path}?hours=soon")).status_code == 400
