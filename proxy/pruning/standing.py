@@ -56,8 +56,11 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
 
 def _found(situation: Situation, since: int) -> list[Standing]:
     """The results from message `since` on, each as its edit has left it."""
-    if situation.results and not since:
-        return list(chain.from_iterable(situation.results))
+    if situation.results:
+        known = list(chain.from_iterable(situation.results[since:]))
+        # Where all calls stand there, too, nothing in front of them has had a say in which result is whose.
+        if not since or all(standing.call_message >= since for standing in known):
+            return known
     messages = situation.messages[since:]
     behind = situation.keys[since:]
     found = results_of(pairs(messages), messages, behind, lambda index: situation.parts_tokens(since + index))

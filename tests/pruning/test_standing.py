@@ -123,6 +123,21 @@ def test_results_that_are_known_already_stand_as_those_that_are_looked_at_anew()
     ]
 
 
+@pytest.mark.parametrize("since", [1, 3, 4, 6])
+@pytest.mark.parametrize("ids", ["abc", "aba", ("", "", "")])
+def test_so_do_those_from_a_message_on_also_where_their_calls_stand_before_it(ids, since):
+    turns = [(call(one, arguments=f"[{at}]"), result(one, words("a", 9 + at))) for at, one in enumerate(ids)]
+    messages = [user(), *(message for turn in turns for message in turn)]
+    plain = a_situation(messages)
+    known = [results_of(own, messages, plain.keys, plain.parts_tokens) for own in paired(messages)]
+
+    found = standing_results(a_situation(messages, results=known), since)
+    anew = standing_results(plain, since)
+
+    assert [(s.message, s.tokens, s.broken) for s in found] == [(s.message, s.tokens, s.broken) for s in anew]
+    assert [s.made for s in found if not s.broken] == [s.made for s in anew if not s.broken]
+
+
 def test_results_before_a_summary_of_ours_are_settled():
     messages = answered(rounds(words("a", 100), words("b", 100), words("c", 100)))
     keys = a_situation(messages).keys
