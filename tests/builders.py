@@ -227,6 +227,9 @@ class Line:
         settled = settle(ready, observation, Circumstances(**{**known, **circumstances}))
         if settled.anchor is not None:
             self.anchors[settled.anchor.key] = settled.anchor
+        if settled.aside is not None:
+            self.anchors[settled.aside.key] = settled.aside
+            self.plans[settled.aside.plan_id] = ready.plan
         self.turns.append(settled.turn)
         return settled
 

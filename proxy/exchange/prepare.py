@@ -21,7 +21,7 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
-from proxy.exchange.receive import Memory, Received
+from proxy.exchange.receive import Memory, Received, comes_back_changed
 from proxy.exchange.weigh import Weighed, results_under, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.horizon import expected_turns
@@ -180,12 +180,18 @@ def _has_results(draft: Draft) -> bool:
 
 def _arrived(draft: Draft) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
-    if not _has_results(draft):
+    if not _has_results(draft) or _would_not_last(draft):
         return draft
     messages = draft.received.conversation.messages
     seen = max(after_last_assistant(messages), draft.memory.line_at + 1)
     edits = arrive(_situation(draft, seen=seen, now=0.0), _squeezing(draft, seen))
     return draft.under(draft.plan.with_edits(edits)) if edits else draft
+
+
+def _would_not_last(draft: Draft) -> bool:
+    """Whether what is edited at arrival comes back as another message, whole: that costs what was cached behind it."""
+    memory = draft.memory
+    return memory.line is not None and comes_back_changed(draft.received, memory) and not draft.context.overflows
 
 
 def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:

@@ -14,7 +14,7 @@ from proxy.exchange.binding import drop_option
 from proxy.exchange.compact import Need
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
-from proxy.exchange.receive import Memory, Received
+from proxy.exchange.receive import Memory, Received, joins_at
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import ContextSize, context_size, reserve_tokens
@@ -63,6 +63,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """We set cache breakpoints in the body."""
     header: tuple[bytes, bytes] | None = None
     """To be sent with the body: a provider's option that stands in it needs this header."""
+    joins_at: int = -1
+    """See exchange.receive.joins_at."""
 
     @property
     def changed(self) -> bool:
@@ -180,6 +182,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         asked_usage=bool(splices),
         marked=body is not applied.body,
         header=option.header if option is not None else None,
+        joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
     )
 
 

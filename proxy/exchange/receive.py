@@ -134,3 +134,23 @@ def memory_of(
             }.items()
         ),
     )
+
+
+def joins_at(received: Received, memory: Memory) -> int:
+    """Index of the last message that the next request will surely still have; -1 where that is the whole request."""
+    messages = received.conversation.messages
+    at = last = len(messages) - 1
+    while at > 0 and messages[at].role not in ("assistant", "tool") and messages[at - 1].role != "assistant":
+        at -= 1
+    if at < last:
+        return at
+    return received.candidates[1] if comes_back_changed(received, memory) else -1
+
+
+def comes_back_changed(received: Received, memory: Memory) -> bool:
+    """Whether the request before this one, whose end is plain to see, was not sent as it stands here now.
+
+    Of a conversation that was never seen nobody can tell: it may have begun elsewhere.
+    """
+    candidates = received.candidates
+    return len(candidates) > 1 and memory.line_at < candidates[1]

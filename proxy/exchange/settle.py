@@ -7,6 +7,7 @@ import msgspec
 from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
+from proxy.exchange.aside import aside
 from proxy.exchange.money import Money, money_of
 from proxy.exchange.prepare import Ready
 from proxy.exchange.tally import Tally
@@ -51,6 +52,8 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """What the call teaches about estimates."""
     held: tuple[Anchor, ...] = ()
     """The same anchor under the names by which the provider holds this history, for requests that send only those."""
+    aside: Anchor | None = None
+    """The same anchor where the next request may join earlier than this one ended, with this call's plan."""
 
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
@@ -86,7 +89,8 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     )
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
     held = _held(ready, anchor, observation.response_id) if anchor is not None and anchor.usage is not None else ()
-    return Settled(anchor=anchor, turn=turn, sample=sample, held=held)
+    earlier = aside(ready, anchor) if anchor is not None else None
+    return Settled(anchor=anchor, turn=turn, sample=sample, held=held, aside=earlier)
 
 
 def _exceeds(usage: Usage, window: int | None) -> bool:

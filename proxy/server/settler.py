@@ -46,10 +46,11 @@ class Settler:
             if call.queued and settled.turn.outcome not in ("ok", "blocked"):
                 await self._done(unsaid(shared, call))
         await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
-        held = [anchor for _, settled, _ in calls for anchor in settled.held]
+        held = [(anchor, EMPTY_PLAN) for _, settled, _ in calls for anchor in settled.held]
+        held += [(settled.aside, call.ready.plan) for call, settled, _ in calls if settled.aside is not None]
         if held:
             # At the same time: each is asked for by its conversation's next call, which may come soon.
-            await asyncio.gather(*[self._done(shared.ledger.decide(anchor, EMPTY_PLAN)) for anchor in held])
+            await asyncio.gather(*[self._done(shared.ledger.decide(anchor, plan)) for anchor, plan in held])
         for call, settled, _ in calls:
             turn = settled.turn
             await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))

@@ -5,7 +5,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.exchange.receive import deepest, memory_of, receive
+from proxy.exchange.receive import Memory, comes_back_changed, deepest, joins_at, memory_of, receive
 from proxy.tokens.usage import Usage
 from tests.builders import PATH, a_body, a_clear, a_received, an_anchor, calls, plan_of, result, said, user
 
@@ -89,3 +89,30 @@ def test_a_lost_plan_counts_as_empty():
     memory = memory_of(received, [an_anchor(usage=USED, plan_id=b"gone")], 0, 0, {})
 
     assert memory.plan == memory.measured_plan == EMPTY_PLAN
+
+
+READ = [user("a"), calls("x"), result("x")]
+
+
+@pytest.mark.parametrize(
+    ("history", "line_at", "at"),
+    [
+        # What follows a result or a question without an answer between may be a note for this moment.
+        ([*READ, user("note")], 0, 2),
+        ([*READ, user("note"), user("another")], 0, 2),
+        ([user("a"), user("note")], -1, 0),
+        ([*TALK, user("note")], 2, 4),
+        # A request that goes on where an earlier one ended.
+        (READ, 0, -1),
+        (TALK, 2, -1),
+        ([user("a")], -1, -1),
+        # One that does not, although an answer shows where that must have been.
+        (READ, -1, 0),
+        (TALK, 0, 2),
+    ],
+)
+def test_a_request_is_joined_where_nothing_for_the_moment_stands(history, line_at, at):
+    received, memory = a_received(history), Memory(line_at=line_at)
+
+    assert joins_at(received, memory) == at
+    assert comes_back_changed(received, memory) is (len(received.candidates) > 1 and line_at < received.candidates[1])

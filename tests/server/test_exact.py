@@ -308,7 +308,7 @@ async def test_who_has_not_answered_is_left_in_peace_for_a_while(status, rest, a
     upstream = Counting(answering(status, {"error": "no"}))
     async with counted(upstream, window=await estimate() + RESERVE + 20) as house:
         await post(house)
-        await post(house, messages=[*HISTORY[:-1], user("come")])
+        await post(house, messages=[user("omega" + SAID[0][5:]), *HISTORY[1:]])
 
     assert len(upstream.paths) == asked
 

@@ -448,3 +448,15 @@ async def test_a_call_to_an_upstream_that_is_not_there_is_gone_too():
             await asyncio.sleep(0.01)
 
         assert not calls_in_memory()
+
+
+async def test_a_note_at_the_end_that_is_not_sent_again_costs_no_memory():
+    async with a_house(a_provider(), prune=EAGER) as house:
+        await house.chat([*SEEN, user("it is ten o'clock")])
+        await settled(house, 1)
+        await house.chat([*SEEN, said("fine"), user("and now?"), user("it is eleven o'clock")])
+        first, second = await settled(house, 2)
+
+    assert (first.turn, second.turn) == (1, 2)
+    assert (first.session, second.basis) == (second.session, "anchored")
+    assert (first.new_edits, second.edits, second.new_edits) == ({"clear": 1}, {"clear": 1}, {})
