@@ -101,15 +101,19 @@ def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
 def cut_positions(messages: Sequence[Message]) -> list[int]:
     """All indices before which the history can be cut, in order.
 
-    A call is never parted from its result, nor reasoning that is an element of its own (Responses) from what follows:
-    providers refuse the one without the other.
+    A call is never parted from its result, nor reasoning that is an element of its own (Responses) from what follows, up to
+    the answer's end: providers refuse the one without the other.
     """
     closed = [True] * (len(messages) + 1)
     for pair in pairs(messages):
         if pair.call_message >= 0:
             closed[pair.call_message + 1 : pair.message + 1] = [False] * (pair.message - pair.call_message)
+    led = False
     for index, message in enumerate(messages[:-1]):
-        if _leads(message):
+        leads = _leads(message)
+        led = leads or (led and message.role == "assistant")
+        # Of an answer of text and a call, both want the reasoning in front of them.
+        if leads or (led and messages[index + 1].role == "assistant"):
             closed[index + 1] = False
     return [index for index, whole in enumerate(closed) if whole]
 

@@ -102,10 +102,32 @@ def test_no_cut_parts_a_call_from_any_of_its_results():
 def test_no_cut_parts_reasoning_from_what_it_led_to():
     """An item of its own in Responses, which refuses a call without the reasoning before it, and the other way round."""
     thought = said(Reasoning(text="hm"))
-    history = said(Text(text="go"), role="user"), thought, thought, said(call("a")), said(result("a")), thought
+    history = (
+        said(Text(text="go"), role="user"),
+        thought,
+        thought,
+        said(call("a")),
+        said(result("a"), role="tool"),
+        thought,
+    )
 
     assert cut_positions(history) == [0, 1, 5, 6]
     assert cut_positions([said(Reasoning(text="hm"), Text(text="so")), said(call("a"))]) == [0, 1, 2]
+
+
+def test_an_answer_stays_whole_behind_its_reasoning():
+    thought, spoken = said(Reasoning(text="hm")), said(Text(text="so"))
+    history = (
+        said(Text(text="go"), role="user"),
+        thought,
+        spoken,
+        said(call("a")),
+        said(result("a"), role="tool"),
+        spoken,
+    )
+
+    assert cut_positions(history) == [0, 1, 5, 6]
+    assert cut_positions([spoken, spoken]) == [0, 1, 2]
 
 
 def test_orphans_may_be_cut_off():
@@ -150,9 +172,9 @@ def test_a_position_is_open_exactly_when_a_cut_there_parts_nothing(messages, at)
     at = min(at, len(messages))
 
     parts_a_pair = any(0 <= pair.call_message < at <= pair.message for pair in pairs(messages))
-    before = messages[at - 1].parts if 0 < at < len(messages) else ()
-    parts_reasoning = bool(before) and all(isinstance(part, Reasoning) for part in before)
-    assert (at in cut_positions(messages)) == (not parts_a_pair and not parts_reasoning)
+    led = any(message.parts and all(isinstance(part, Reasoning) for part in message.parts) for message in messages[:at])
+    # All of them are the assistant's: one answer.
+    assert (at in cut_positions(messages)) == (not parts_a_pair and not (led and at < len(messages)))
 
 
 @given(messages=histories, known=st.integers(0, 10))
