@@ -97,7 +97,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider's 4xx means to us, where it means something."""
 
     kind: str
-    """overflow | usage_option (it does not know `stream_options`) | cache_option (nor `cache_control`) | reasoning"""
+    """overflow | usage_option (it does not know `stream_options`) | cache_option (nor `cache_control`) | reasoning | roles
+    (they must alternate)"""
     reasoning: str = ""
     """missing (it must come back) | altered (changed, foreign, or bound to another prefix) | unwanted (not allowed)"""
     window: int | None = None

@@ -90,6 +90,14 @@ _COUNTED = _any_of(
     r"token limit: \d+ \(requested: (\d+)\)",
 )
 _OVER = _any_of(r"exceeded(?: max context length)? by (\d+) tokens")
+# A chat template's own rule (Gemma, Mistral and others under llama.cpp, vLLM and LM Studio), which a summary behind the
+# user's first words breaks; llama.cpp calls it an error of the server's.
+_ROLES = _any_of(
+    r"roles must alternate",
+    r"must alternate between user and",
+    r"alternate with assistant message",
+    r"rendering prompt with jinja",
+)
 _USAGE_OPTION = re.compile(r"stream_options|include_usage", re.IGNORECASE)
 # A provider's word about earlier reasoning → what is wrong with it. The first that matches counts.
 _REASONING = {
@@ -141,6 +149,8 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
         return Refusal(kind="usage_option")
     if status in (400, 422) and "cache_control" in text:
         return Refusal(kind="cache_option")
+    if re.search(_ROLES, text):
+        return Refusal(kind="roles")
     if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not re.search(_OVERFLOW, text):
         return None
     return Refusal(

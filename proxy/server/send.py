@@ -89,7 +89,8 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         return await _rescued(shared, call, refusal)
     if kind == "reasoning" and refusal is not None:
         return await _reconciled(shared, call, refusal)
-    if status not in (400, 413, 422) or not (ready.changed or ready.asked_usage or ready.marked):
+    about_ours = status in (400, 413, 422) or (kind == "roles" and ready.changed)
+    if not about_ours or not (ready.changed or ready.asked_usage or ready.marked):
         return None
     if kind == "usage_option" and ready.asked_usage:
         upstream = call.exchange.route.upstream_name

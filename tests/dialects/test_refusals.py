@@ -267,3 +267,19 @@ def test_what_a_provider_says_beside_what_it_was_sent_is_read():
 
     assert refusal is not None
     assert (refusal.kind, refusal.window) == ("overflow", 8000)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # llama.cpp and vLLM with the templates of Gemma and Mistral, Bedrock, Perplexity, LM Studio
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        'messages: roles must alternate between "user" and "assistant", but found multiple "user" roles in a row',
+        "A conversation must alternate between user and assistant roles.",
+        "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s).",
+        "Error rendering prompt with jinja template",
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_a_template_that_wants_roles_to_alternate_is_recognised(status, said):
+    assert refusal_of(status, json.dumps({"error": {"message": said}}).encode()).kind == "roles"

@@ -55,6 +55,17 @@ async def test_a_refused_rewrite_is_sent_once_more_as_it_came(status):
     assert (turn.failed_open, turn.removed_tokens, turn.edits) == ("refused", 0, {})
 
 
+async def test_a_chat_template_that_wants_roles_to_alternate_gets_the_original_although_its_server_says_500():
+    provider = a_provider()
+    said_by_llama = "Conversation roles must alternate user/assistant/user/assistant/..."
+    provider.refuse_next(500, {"error": {"code": 500, "message": said_by_llama, "type": "server_error"}})
+    async with eager(provider) as house:
+        answer = await house.chat(SEEN)
+
+    assert answer.status_code == 200
+    assert messages_of(provider.received[1].body) == SEEN
+
+
 async def test_a_refusal_that_our_reader_trips_over_reaches_the_client_as_it_is(monkeypatch):
     def trips(*_):
         raise ValueError("not for me")
