@@ -22,7 +22,7 @@ from proxy.pruning.purse import purse
 from proxy.pruning.reading import shows_failure
 from proxy.pruning.situation import Prices, Situation
 from proxy.pruning.standing import first_open, is_protected
-from proxy.pruning.worth import cached_behind, ratios, sent_before, turns_left
+from proxy.pruning.worth import cached_behind, ratios, sent_before, stays_cached, turns_left
 
 _LEAST_TOKENS = 4_000
 """What a record must take out, scaled down for windows under 100,000 tokens: for less nothing is worth being forgotten."""
@@ -92,6 +92,8 @@ def _pays(situation: Situation, span: tuple[int, int], behind: int, after: int) 
     read, write = ratios(situation)
     removed = sum(situation.message_tokens[span[0] : span[1]]) - after
     if removed < min(_LEAST_TOKENS, _LEAST_SHARE * (situation.window or _USUAL_WINDOW)):
+        return False
+    if not stays_cached(situation, removed):
         return False
     cost = write * (behind - removed) - read * behind
     if read * removed * turns_left(situation) <= cost:

@@ -17,6 +17,8 @@ class Prices:
 
     read: float
     write: float
+    minimum: int = 0
+    """Tokens below which nothing is cached."""
 
     @property
     def breakpoints(self) -> bool:

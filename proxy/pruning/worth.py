@@ -54,7 +54,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
         before = behind[standing.message]
         cost = write * (before - removed) - read * before
         gain = read * removed * turns - cost
-        if gain > 0:
+        if gain > 0 and stays_cached(situation, removed):
             offers.append((gain, cost, position))
     if not offers:
         return Batch(skipped="would_not_pay" if large_enough else "batch_below_minimum")
@@ -73,6 +73,11 @@ def ratios(situation: Situation) -> tuple[float, float]:
     if situation.cold:
         return situation.prices.write, situation.prices.write
     return situation.prices.read, situation.prices.write
+
+
+def stays_cached(situation: Situation, removed: int) -> bool:
+    """Whether enough is left for the cache to take it: a smaller request is paid in full at every call."""
+    return situation.prices is None or situation.total - removed >= situation.prices.minimum
 
 
 def turns_left(situation: Situation) -> float:

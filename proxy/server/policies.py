@@ -78,7 +78,7 @@ class Policies:
             window=chosen.window or learned_window or limits.window,
             max_input=limits.max_input,
             max_output=limits.max_output,
-            prices=Prices(read=habit.read_ratio, write=habit.write_ratio) if habit.read_ratio < 1 else None,
+            prices=_prices_of(habit),
             cache_ttl_s=habit.ttl_s,
             horizon=None if settings.prune.horizon == "learned" else settings.prune.horizon,
             holdout=settings.prune.holdout,
@@ -91,6 +91,13 @@ class Policies:
             price=price_for(model, upstream=upstream, overrides=overrides),
             habit=habit,
         )
+
+
+def _prices_of(habit: CacheHabit) -> Prices | None:
+    """What pruning reckons with; None where there is no cache to break."""
+    if habit.read_ratio >= 1:
+        return None
+    return Prices(read=habit.read_ratio, write=habit.write_ratio, minimum=habit.min_prefix)
 
 
 def _after_lessons(

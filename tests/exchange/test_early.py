@@ -71,6 +71,7 @@ def test_the_next_record_stands_behind_the_one_before_it():
         {"policy": CompactPolicy(early=True, early_tail_tokens=30_000)},
         {"messages": answered(rounds(*STEPS[:5]))},
         {"prices": PRICES, "expected_turns": 0.5},
+        {"prices": Prices(read=0.1, write=1.25, minimum=1_000_000)},
         {"bound": 41},
     ],
     ids=["not wished", "off", "all is tail", "too little", "no future", "signed reasoning"],

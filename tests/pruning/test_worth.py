@@ -42,6 +42,13 @@ def test_a_cold_cache_makes_every_edit_pay_at_once():
     assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=0)) == [2, 4, 6]
 
 
+def test_as_much_is_left_as_the_cache_takes():
+    small = Prices(read=0.1, write=1.25, minimum=2000)
+
+    assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=0, prices=small)) == [6]
+    assert a_batch(1000, 500, 400, cold=True, expected_turns=0, prices=small).skipped == "would_not_pay"
+
+
 def test_without_a_prompt_cache_everything_goes():
     assert chosen(a_batch(1000, 1000, prices=None, expected_turns=0)) == [2, 4]
 
