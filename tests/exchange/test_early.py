@@ -74,7 +74,7 @@ def test_the_next_record_stands_behind_the_one_before_it():
         {"prices": Prices(read=0.1, write=1.25, minimum=1_000_000)},
         {"bound": 41},
     ],
-    ids=["not wished", "off", "all is tail", "too little", "no future", "signed reasoning"],
+    ids=["not wished", "off", "all is tail", "too little", "no future", "too short for the cache", "signed reasoning"],
 )
 def test_nothing_happens_where_it_is_not_wished_not_allowed_or_does_not_pay(more):
     assert a_record(**more) is None
