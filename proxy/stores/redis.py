@@ -25,6 +25,7 @@ from itertools import chain
 from redis.exceptions import RedisError
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
+from proxy.errors import Unstorable
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
@@ -125,9 +126,11 @@ class RedisStore:
         if len(calls) == 1:
             await self._settle(calls[0])
             return
-        for done in await asyncio.gather(*map(self._settle, calls), return_exceptions=True):
-            if isinstance(done, BaseException):
-                raise done
+        done = await asyncio.gather(*map(self._settle, calls), return_exceptions=True)
+        failures = [one for one in done if isinstance(one, BaseException)]
+        if failures:
+            # Rather that of a lost store than that of one odd call.
+            raise min(failures, key=lambda failure: isinstance(failure, Unstorable))
 
     async def _settle(self, call: Settlement) -> None:
         anchor, turn, originals = call.anchor, call.turn, call.originals

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
-from proxy.errors import StoreError
+from proxy.errors import StoreError, Unstorable
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
@@ -141,7 +141,8 @@ class SqliteStore:
             try:
                 self._settle(call)
             except StoreError as error:
-                failure = error
+                # Rather that of a lost store than that of one odd call.
+                failure = error if failure is None or isinstance(failure, Unstorable) else failure
         if failure is not None:
             raise failure
 

@@ -272,3 +272,13 @@ async def test_a_cluster_with_a_dead_node_fails_in_time_for_its_keys(tmp_path, c
     assert time.monotonic() - before < 10.0
     await store.close()
     cluster.kill()
+
+
+async def test_of_several_failures_the_one_of_the_store_is_told(own_redis, clock):
+    store = a_store(own_redis.url, clock)
+    await store.settle(Settlement(None, a_turn()))
+    own_redis.cli("config", "set", "maxmemory", "1")
+    odd = Settlement(None, a_turn(2, label="\ud800"))
+    with pytest.raises(StoreError, match="OutOfMemoryError"):
+        await store.settle(odd, Settlement(None, a_turn(3)))
+    await store.close()

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
-from proxy.errors import StoreError
+from proxy.errors import StoreError, Unstorable
 from proxy.ledger.records import Reply
 from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores.memory import MIB
@@ -177,3 +177,14 @@ async def test_damage_found_while_running_is_an_error_and_opening_anew_starts_fr
     assert await fresh.anchors([key("a"), key("7")]) == [an_anchor("a"), None]
     await fresh.close()
     assert len(list(path.parent.glob("state.db.damaged-*"))) >= 1
+
+
+async def test_of_several_failures_the_one_of_the_store_is_told(path):
+    store = a_store(path)
+    await store.close()
+    odd = Settlement(None, a_turn(2, label="\ud800"))
+    for calls in ((odd, Settlement(None, a_turn(3))), (Settlement(None, a_turn(3)), odd)):
+        with pytest.raises(StoreError, match="closed"):
+            await store.settle(*calls)
+    with pytest.raises(Unstorable):
+        await store.settle(odd)
