@@ -50,6 +50,8 @@ class Settlement(msgspec.Struct, frozen=True):
     turn: Turn
     originals: Sequence[Original] = ()
     """What its new edits replaced; of each conversation the newest MOST_SESSION_BYTES stay."""
+    others: Sequence[Anchor] = ()
+    """The same call under other keys, with a plan that is stored already or with none."""
 
 
 class Ledger(Protocol):

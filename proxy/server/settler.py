@@ -1,11 +1,9 @@
 """What calls came to, once their answers are out: measured, told, and given to whoever remembers."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import starmap
 from typing import TypeVar
 
-from proxy.conversation.edit import EMPTY_PLAN
 from proxy.dialects.base import Observation, Reader
 from proxy.exchange.originals import originals_of
 from proxy.exchange.settle import Circumstances, Settled, settle
@@ -46,11 +44,6 @@ class Settler:
             if call.queued and settled.turn.outcome not in ("ok", "blocked"):
                 await self._done(unsaid(shared, call))
         await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
-        held = [(anchor, EMPTY_PLAN) for _, settled, _ in calls for anchor in settled.held]
-        held += [(settled.aside, call.ready.plan) for call, settled, _ in calls if settled.aside is not None]
-        if held:
-            # At the same time: each is asked for by its conversation's next call, which may come soon.
-            await asyncio.gather(*[self._done(shared.ledger.decide(anchor, plan)) for anchor, plan in held])
         for call, settled, _ in calls:
             turn = settled.turn
             await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))
@@ -76,7 +69,8 @@ class Settler:
         except Exception as error:  # noqa: BLE001  nothing is known of this call, and all of the others
             self._shared.watch.failed("settle", error)
             return None
-        return call, settled, Settlement(settled.anchor, settled.turn, originals)
+        others = settled.held if settled.aside is None else (*settled.held, settled.aside)
+        return call, settled, Settlement(settled.anchor, settled.turn, originals, others)
 
     async def _transcribed(self, transcripts: Transcripts, call: Call, turn: Turn) -> None:
         """Keep the conversation as its client has it, where the request is one that holds it."""

@@ -92,8 +92,9 @@ class MemoryStore:
     async def settle(self, *calls: Settlement) -> None:
         """See Ledger."""
         for call in calls:
-            if call.anchor is not None:
-                self.keep_anchor(call.anchor)
+            for anchor in (call.anchor, *call.others):
+                if anchor is not None:
+                    self.keep_anchor(anchor)
             self.keep_turn(call.turn)
             if call.originals:
                 self.keep_originals(call.turn.session, call.originals)

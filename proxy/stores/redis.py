@@ -133,14 +133,12 @@ class RedisStore:
             raise min(failures, key=lambda failure: isinstance(failure, Unstorable))
 
     async def _settle(self, call: Settlement) -> None:
-        anchor, turn, originals = call.anchor, call.turn, call.originals
+        turn, originals = call.turn, call.originals
         commands = await self._originals(turn.session, originals) if originals else []
         commands += self._row(turn)
-        if anchor is not None:
-            commands.append(self._set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor)))
-            if anchor.plan_id:
-                commands.append(("PEXPIRE", _PLAN + anchor.plan_id, self._ttl_ms))
-                self._plans.renew(anchor.plan_id)
+        for anchor in (call.anchor, *call.others):
+            if anchor is not None:
+                commands += self._again(anchor)
         self._settled += 1
         trim = self._settled % _TRIM_EVERY == 0
         if trim:
@@ -222,6 +220,14 @@ class RedisStore:
 
     def _set(self, name: bytes, value: bytes) -> Command:
         return "SET", name, value, "PX", self._ttl_ms
+
+    def _again(self, anchor: Anchor) -> list[Command]:
+        """An anchor whose plan is stored."""
+        commands = [self._set(_ANCHOR + anchor.key, self._sealing.pack_anchor(anchor))]
+        if anchor.plan_id:
+            commands.append(("PEXPIRE", _PLAN + anchor.plan_id, self._ttl_ms))
+            self._plans.renew(anchor.plan_id)
+        return commands
 
     def _row(self, turn: Turn) -> list[Command]:
         name, end = _rows_key(turn.session), _END.pack(self._clock() + self._ttl_s)

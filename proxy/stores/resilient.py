@@ -120,6 +120,9 @@ class Resilient:
                 self._memory.keep_originals(turn.session, originals)
             self._rows.append((turn, end))
             self._owe((anchor, turn, tuple([original.id for original in originals]) if originals else ()))
+            for other in call.others:
+                self._memory.keep_anchor(other)
+                self._owe((other, None, ()))
         store = self._reached()
         if store is not None:
             try:

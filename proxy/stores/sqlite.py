@@ -147,11 +147,16 @@ class SqliteStore:
             raise failure
 
     def _settle(self, call: Settlement) -> None:
-        anchor, row, originals = call.anchor, (call.turn, pack(call.turn)), tuple(call.originals)
-        if anchor is None:
+        row, originals = (call.turn, pack(call.turn)), tuple(call.originals)
+        if call.anchor is None:
             self._writer.behind(Rows(turn=row, originals=originals))
-            return
-        rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), turn=row, originals=originals)
+        else:
+            packed = self._sealing.pack_anchor(call.anchor)
+            self._put(call.anchor, Rows(anchor=(call.anchor, packed), turn=row, originals=originals))
+        for anchor in call.others:
+            self._put(anchor, Rows(anchor=(anchor, self._sealing.pack_anchor(anchor))))
+
+    def _put(self, anchor: Anchor, rows: Rows) -> None:
         with self._unwritten_lock:
             self._unwritten[anchor.key] = anchor
         try:

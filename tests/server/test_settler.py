@@ -1,13 +1,12 @@
 """Calls that end together: each has its own row, and one that trips costs the others nothing."""
 
-import asyncio
 import json
 
 import pytest
 
 from proxy.server.events import configure
 from proxy.server.settling import settled
-from tests.builders import user
+from tests.builders import said, user
 from tests.server.house import MODEL, a_house, a_provider
 
 pytestmark = pytest.mark.anyio
@@ -85,22 +84,17 @@ async def test_a_step_that_fails_keeps_no_other_from_being_done(monkeypatch):
         assert len(await house.turns()) == 3
 
 
-async def test_names_under_which_a_provider_holds_its_histories_are_stored_at_the_same_time(monkeypatch):
-    running, most = 0, 0
-
-    async def decide(anchor, plan):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
-        running -= 1
-
+async def test_a_call_is_kept_under_its_other_keys_too():
     async with a_house(a_provider()) as house:
         held = Held(house)
-        for text in ("one", "two", "three"):
-            answer = await house.http.post("/v1/responses", json={"model": MODEL, "input": text})
-            assert answer.status_code == 200
-        monkeypatch.setattr(house.ledger, "decide", decide)
+        first = await house.http.post("/v1/responses", json={"model": MODEL, "input": "one"})
+        chat = await house.chat([user("do it"), user("It is 12 o'clock.")])
+        await held.settle()
+        again = {"model": MODEL, "input": "two", "previous_response_id": first.json()["id"]}
+        second = await house.http.post("/v1/responses", json=again)
+        told = await house.chat([user("do it"), said("You said"), user("go on")])
         await held.settle()
 
-    assert (most, running) == (3, 0)
+    for earlier, later in ((first, second), (chat, told)):
+        assert later.headers["x-context-session"] == earlier.headers["x-context-session"]
+        assert later.headers["x-context-basis"] == "anchored"

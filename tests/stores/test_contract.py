@@ -408,3 +408,14 @@ async def test_one_that_cannot_be_kept_does_not_keep_those_that_are_settled_with
 
     assert await store.anchors([call.anchor.key for call in calls]) == [call.anchor for call in calls]
     assert {1, 3} <= {turn.turn for turn in await store.turns(TurnQuery())}
+
+
+async def test_a_call_is_found_under_its_other_keys(store):
+    plan = a_plan()
+    await store.decide(an_anchor("a", plan=plan), plan)
+    others = (an_anchor("b", plan=plan, usage=a_usage()), an_anchor("c", usage=a_usage()))
+    await store.settle(Settlement(an_anchor("a", plan=plan, usage=a_usage()), a_turn(1), others=others))
+
+    assert await store.anchors([key("b"), key("c")]) == list(others)
+    assert await store.plan(others[0].plan_id) == plan
+    assert len(await store.turns(TurnQuery())) == 1
