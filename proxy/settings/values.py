@@ -36,7 +36,7 @@ class Server(Section, frozen=True, kw_only=True):
     """Processes that share the port. More than one needs a store that they can share (sqlite or redis)."""
     max_body_mb: Count = 64
     """Largest request body in MiB, as sent and after decompression; more is answered with 413."""
-    cache_mb: Annotated[int, Meta(ge=8)] = 48
+    cache_mb: Annotated[int, Meta(ge=8)] = 64
     """Memory in MiB, per worker, for histories that were read before, so that a turn reads only what is new."""
     heartbeat_s: Seconds = 15.0
     """Seconds between comment lines on a stream whose first byte waits for a summary."""
