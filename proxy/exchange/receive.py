@@ -6,7 +6,7 @@ import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan
 from proxy.conversation.fingerprint import boundaries, earlier_ends, history_key, prefix_keys, seed_key
-from proxy.conversation.model import Conversation
+from proxy.conversation.model import Conversation, Message, ToolResult
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, View
 from proxy.ledger.records import Anchor
@@ -144,7 +144,13 @@ def joins_at(received: Received, memory: Memory) -> int:
         at -= 1
     if at < last:
         return at
-    return received.candidates[1] if comes_back_changed(received, memory) else -1
+    # Examples in front of a question were never sent either: other questions behind them are other conversations.
+    is_step = memory.line is not None or _has_results(messages[last])
+    return received.candidates[1] if is_step and comes_back_changed(received, memory) else -1
+
+
+def _has_results(message: Message) -> bool:
+    return any(isinstance(part, ToolResult) for part in message.parts)
 
 
 def comes_back_changed(received: Received, memory: Memory) -> bool:

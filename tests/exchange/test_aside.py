@@ -96,6 +96,15 @@ def test_a_conversation_that_is_met_in_the_middle_may_have_had_a_note():
     assert line.answered(line.prepared([*history, said("done"), user("next")])).aside is None
 
 
+def test_questions_behind_the_same_examples_are_conversations_of_their_own():
+    line = Line(QUIET)
+    examples = [user("a"), said("A"), user("b"), said("B")]
+    asked = [line.turn([*examples, user(question)]) for question in "xy"]
+
+    assert len({ready.anchor.session for ready in asked}) == 2
+    assert line.answered(line.prepared([*examples, user("z")])).aside is None
+
+
 def test_nothing_is_remembered_of_a_call_that_came_to_nothing():
     line = Line(QUIET)
 

@@ -109,10 +109,12 @@ READ = [user("a"), calls("x"), result("x")]
         # One that does not, although an answer shows where that must have been.
         (READ, -1, 0),
         (TALK, 0, 2),
+        # What stands in front of a question may be examples, which others have, too.
+        (TALK, -1, -1),
     ],
 )
 def test_a_request_is_joined_where_nothing_for_the_moment_stands(history, line_at, at):
-    received, memory = a_received(history), Memory(line_at=line_at)
+    received, memory = a_received(history), Memory(line=an_anchor() if line_at >= 0 else None, line_at=line_at)
 
     assert joins_at(received, memory) == at
     assert comes_back_changed(received, memory) is (len(received.candidates) > 1 and line_at < received.candidates[1])
