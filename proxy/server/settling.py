@@ -31,18 +31,21 @@ class Settling(Generic[T]):
         """To be settled soon."""
         self._ended.append(one)
         if len(self._ended) == 1:
-            task = asyncio.get_running_loop().create_task(self._settle())
-            _under_way.add(task)
-            task.add_done_callback(_under_way.discard)
+            self._begin()
+
+    def _begin(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._settle())
+        _under_way.add(task)
+        task.add_done_callback(_under_way.discard)
 
     async def _settle(self) -> None:
-        ended, self._ended = self._ended, []
-        for start in range(0, len(ended), _TOGETHER):
-            if start:
-                await asyncio.sleep(0)
-            # Whoever made the work has said what there is to say.
-            with contextlib.suppress(Exception):
-                await self._work(ended[start : start + _TOGETHER])
+        ended, self._ended = self._ended[:_TOGETHER], self._ended[_TOGETHER:]
+        if self._ended:
+            # Of their own: they do not wait for what these wait for.
+            self._begin()
+        # Whoever made the work has said what there is to say.
+        with contextlib.suppress(Exception):
+            await self._work(ended)
 
 
 async def settled() -> None:

@@ -58,6 +58,25 @@ async def test_a_crowd_leaves_the_loop_its_turns():
     assert sizes == [(16, 1), (16, 2), (8, 3)]
 
 
+async def test_of_a_crowd_nobody_waits_for_what_others_wait_for():
+    gate, seen = asyncio.Event(), []
+
+    async def work(ended):
+        seen.extend(ended)
+        await gate.wait()
+
+    some = Settling(work)
+    for one in range(20):
+        some.add(one)
+    await asyncio.sleep(0)
+    some.add(20)
+    await asyncio.sleep(0)
+
+    assert seen == list(range(21))
+    gate.set()
+    await settled()
+
+
 async def test_end_of_the_process_waits_for_what_is_under_way_but_not_for_ever(monkeypatch):
     monkeypatch.setattr(settling, "SETTLE_S", 0.05)
     gate, done = asyncio.Event(), []
