@@ -244,12 +244,14 @@ class Exchange:
         )
         self.end = end
         self._incoming.answered(whole=end.outcome in ("complete", "refused"))
-        for answer in self._answers:
-            await answer.aclose()
-        # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
-        on_end, self.on_end = self.on_end, None
-        if on_end is not None:
-            on_end(end)
+        try:
+            for answer in self._answers:
+                await answer.aclose()
+        finally:
+            # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
+            on_end, self.on_end = self.on_end, None
+            if on_end is not None:
+                on_end(end)
 
     # Inside
 

@@ -559,3 +559,22 @@ async def test_error_of_the_handler_within_the_answer_breaks_it_off():
 
         assert await client.rest() == b""
         assert (await ends.only()).outcome == "truncated"
+
+
+@pytest.mark.parametrize("trouble", [RuntimeError, asyncio.CancelledError])
+async def test_a_connection_that_cannot_be_let_go_keeps_no_call_from_its_end(trouble, monkeypatch):
+    async def failing(_answer):
+        raise trouble
+
+    async def handler(exchange):
+        answer = await exchange.send_upstream(await exchange.read_body())
+        monkeypatch.setattr(type(answer), "aclose", failing)
+        await exchange.respond(answer)
+
+    ends = Ends(handler)
+    async with raw_server(answering(OK)) as server, a_proxy(server.url, handler=ends) as base, a_client(base) as client:
+        await client.send(a_call())
+        await client.head()
+
+        assert (await ends.only()).outcome == "complete"
+        monkeypatch.undo()
