@@ -145,12 +145,13 @@ def joins_at(received: Received, memory: Memory) -> int:
     if at < last:
         return at
     # Examples in front of a question were never sent either: other questions behind them are other conversations.
-    is_step = memory.line is not None or _has_results(messages[last])
-    return received.candidates[1] if is_step and comes_back_changed(received, memory) else -1
+    goes_on = memory.line is not None or _goes_on(messages[last])
+    return received.candidates[1] if goes_on and comes_back_changed(received, memory) else -1
 
 
-def _has_results(message: Message) -> bool:
-    return any(isinstance(part, ToolResult) for part in message.parts)
+def _goes_on(message: Message) -> bool:
+    """Whether it belongs to the answer in front of it: as results of its calls, or as the beginning of the answer itself."""
+    return message.role == "assistant" or any(isinstance(part, ToolResult) for part in message.parts)
 
 
 def comes_back_changed(received: Received, memory: Memory) -> bool:

@@ -109,6 +109,7 @@ READ = [user("a"), calls("x"), result("x")]
         # One that does not, although an answer shows where that must have been.
         (READ, -1, 0),
         (TALK, 0, 2),
+        ([user("a"), said("begun")], -1, 0),
         # What stands in front of a question may be examples, which others have, too.
         (TALK, -1, -1),
     ],
