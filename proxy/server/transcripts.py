@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import os
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from proxy.errors import SettingsError
@@ -30,12 +31,15 @@ class Transcripts:
             raise SettingsError(f"store.transcripts: cannot make the folder {folder!r}: {error.strerror}") from error
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise SettingsError(f"store.transcripts: cannot write into the folder {folder!r}")
+        # One alone: of two requests of a conversation, the later one is written later.
+        self._thread = ThreadPoolExecutor(1, "pruning-proxy-transcripts")
 
     async def keep(self, session: str, model: str, body: bytes) -> None:
         """Replace the conversation's file, off the event loop. `body`: JSON, as the client sent it. Raises OSError."""
         # Gemini names its model in the path only.
         text = b'{"session":' + dumps(session) + b',"model":' + dumps(model) + b',"request":' + body + b"}\n"
-        await asyncio.to_thread(self._write, self._folder / f"{session}.json.gz", text)
+        path = self._folder / f"{session}.json.gz"
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._write, path, text)
 
     def _write(self, path: Path, text: bytes) -> None:
         # Under a name of its own first: another worker may write the same conversation, and a reader may be reading.

@@ -5,6 +5,7 @@ import asyncio
 import gzip
 import json
 import stat
+import time
 
 import pytest
 
@@ -46,6 +47,21 @@ async def test_each_conversation_is_a_file_with_its_newest_request(tmp_path):
     assert stat.S_IMODE((folder / f"{session}.json.gz").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len(list(folder.iterdir())) == 2
+
+
+async def test_a_slow_write_does_not_replace_a_later_one(tmp_path, monkeypatch):
+    compress = gzip.compress
+
+    def slow(text, level):
+        if b"earlier" in text:
+            time.sleep(0.2)
+        return compress(text, level)
+
+    monkeypatch.setattr(gzip, "compress", slow)
+    transcripts = Transcripts(str(tmp_path))
+    await asyncio.gather(*[transcripts.keep("s", MODEL, body) for body in (b'"earlier"', b'"later"')])
+
+    assert kept(tmp_path)["s"]["request"] == "later"
 
 
 async def test_replay_reads_the_folder(tmp_path, capsys):
