@@ -40,10 +40,11 @@ class Settler:
         self._tried(say_calls, turns)
         for turn in turns:
             self._tried(shared.watch.settled, turn)
+        # Before all that waits for something: the conversations' next calls ask for it.
+        await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
         for call, settled, _ in calls:
             if call.queued and settled.turn.outcome not in ("ok", "blocked"):
                 await self._done(unsaid(shared, call))
-        await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
         for call, settled, _ in calls:
             turn = settled.turn
             await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))

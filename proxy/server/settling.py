@@ -10,8 +10,8 @@ T = TypeVar("T")
 SETTLE_S = 5.0
 """How long the end of the process waits for what is under way."""
 
-_TOGETHER = 16
-"""More are settled in several turns of the loop: one of so many takes two milliseconds."""
+_TOGETHER = 8
+"""More are settled in several turns of the loop: one of so many takes a millisecond, with many new edits some."""
 
 _under_way: set[asyncio.Task[None]] = set()
 
@@ -20,7 +20,7 @@ class Settling(Generic[T]):
     """Gives what ends in one turn of the event loop to `work`, all together, in a task of its own.
 
     Together, since each of its steps is then done several times in a row, while its code and data are in the processor's
-    caches: under load, that is a twentieth of a call's CPU. In the next turn, so that it holds up no answer.
+    caches: under load, that is an eighth of a call's CPU. In the next turn, so that it holds up no answer.
     """
 
     def __init__(self, work: Callable[[list[T]], Awaitable[None]]) -> None:

@@ -49,13 +49,13 @@ async def test_a_crowd_leaves_the_loop_its_turns():
         sizes.append((len(ended), len(turns)))
 
     some = Settling(work)
-    for one in range(40):
+    for one in range(20):
         some.add(one)
     for turn in range(4):
         turns.append(turn)
         await asyncio.sleep(0)
 
-    assert sizes == [(16, 1), (16, 2), (8, 3)]
+    assert sizes == [(8, 1), (8, 2), (4, 3)]
 
 
 async def test_of_a_crowd_nobody_waits_for_what_others_wait_for():
@@ -66,13 +66,13 @@ async def test_of_a_crowd_nobody_waits_for_what_others_wait_for():
         await gate.wait()
 
     some = Settling(work)
-    for one in range(20):
+    for one in range(12):
         some.add(one)
     await asyncio.sleep(0)
-    some.add(20)
+    some.add(12)
     await asyncio.sleep(0)
 
-    assert seen == list(range(21))
+    assert seen == list(range(13))
     gate.set()
     await settled()
 
@@ -116,8 +116,8 @@ async def test_work_that_fails_harms_nothing_behind_it():
         raise RuntimeError
 
     some = Settling(work)
-    for one in range(17):
+    for one in range(9):
         some.add(one)
     await settled()
 
-    assert seen == [16, 1]
+    assert seen == [8, 1]
