@@ -80,7 +80,7 @@ class Asking:
             self._open = None
         try:
             async with self.bounded(shared.what):
-                answers = await self._answers(shared.commands, raising=len(shared.commands) == 1)
+                answers = await self._answers(shared.commands, raising=False)
             shared.answered(answers)
         except StoreError as error:
             shared.failed(error)
@@ -96,7 +96,7 @@ class Asking:
             shared.failed(StoreError("redis store: closed"))
 
     async def _answers(self, commands: Sequence[Command], *, raising: bool = True) -> list[Any]:
-        """In their order; unless `raising`, a refusal stands in its answer's place."""
+        """In their order. Unless `raising`, a refusal among several stands in its answer's place."""
         if len(commands) == 1:
             return [await self._client.execute_command(*commands[0])]
         pipeline = self._client.pipeline(transaction=False)
