@@ -33,7 +33,7 @@ from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, listeners, supervise
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, wants_websocket
-from proxy.wire.path import Route, route, unchecked
+from proxy.wire.path import Route, claimed, route, unchecked
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -92,7 +92,7 @@ class App:
             return
         goal = None
         try:
-            goal = route(path)
+            goal = claimed(route(path), scope["headers"])
             exchange = self._admit(scope, receive, send, goal)
         except ProxyError as error:
             body = self._error_body(goal or unchecked(path), error.status, error.kind, str(error))

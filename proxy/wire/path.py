@@ -10,6 +10,7 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from proxy.errors import BadRequest
+from proxy.wire.headers import Headers
 
 _SUSPICIOUS = re.compile(r"[%\\\x00-\x20\x7f]|/\.|^\.")
 _FORBIDDEN_BYTES = re.compile(rb"[\\\x00-\x1f\x7f]")
@@ -19,7 +20,10 @@ _METHOD_CALL = re.compile(r"/v1/models/(?!ft:)[^/]*:")
 """`/v1/models/NAME:method`; fine-tuned model names (`ft:…`) have colons of their own."""
 _LONGEST_KNOWN = 256
 """Longer paths are not kept in memory."""
-_GEMINI = ("/v1beta/", "/upload/v1beta/")
+_GEMINI = ("/v1beta/", "/v1alpha/", "/upload/v1beta/", "/upload/v1alpha/")
+_OPENAI = ("/chat/completions", "/responses")
+_CLIENT_OF = {b"anthropic-version": "anthropic", b"x-goog-api-key": "gemini", b"x-goog-api-client": "gemini"}
+"""Headers that the clients of one API send with every request, and no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Route:
     """What follows the upstream's base URL, percent-encoded as it came, starting with a slash."""
     family: str
     """openai | anthropic | gemini: whose error format the client reads."""
+    shared: bool = False
+    """Several APIs have such a path (`/v1/models`, `/v1/files`), see `claimed`."""
 
 
 def check_path(raw_path: str) -> None:
@@ -73,7 +79,18 @@ def unchecked(raw_path: str) -> Route:
         name, slash, rest = raw_path[4:].partition("/")
         return Route(name, slash + rest or "/", _family(slash + rest))
     family = _family(raw_path)
-    return Route(family, raw_path, family)
+    return Route(family, raw_path, family, family == "openai" and not raw_path.endswith(_OPENAI))
+
+
+def claimed(goal: Route, headers: Headers) -> Route:
+    """Where a shared path leads for the client that asks: to the API whose header it sends, else as the path says.
+
+    A key must not go to another vendor than the one it is of.
+    """
+    if not goal.shared:
+        return goal
+    name = next((_CLIENT_OF[name] for name, _ in headers if name in _CLIENT_OF), goal.upstream_name)
+    return Route(name, goal.rest_path, name)
 
 
 _known_route = lru_cache(maxsize=256)(_route)

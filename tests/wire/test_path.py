@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.errors import BadRequest
-from proxy.wire.path import Route, route
+from proxy.wire.path import claimed, route
 
 
 @pytest.mark.parametrize(
@@ -11,10 +11,11 @@ from proxy.wire.path import Route, route
         ("/v1/messages", "anthropic", "/v1/messages", "anthropic"),
         ("/v1/messages/count_tokens", "anthropic", "/v1/messages/count_tokens", "anthropic"),
         ("/v1/messages/batches/b1", "anthropic", "/v1/messages/batches/b1", "anthropic"),
-        # Gemini's have three.
+        # Gemini's have several.
         ("/v1beta/models/g:generateContent", "gemini", "/v1beta/models/g:generateContent", "gemini"),
         ("/v1/models/g:countTokens", "gemini", "/v1/models/g:countTokens", "gemini"),
         ("/upload/v1beta/files", "gemini", "/upload/v1beta/files", "gemini"),
+        ("/v1alpha/models/g:countTokens", "gemini", "/v1alpha/models/g:countTokens", "gemini"),
         # Everything else is OpenAI's, a fine-tuned model's name with colons too.
         ("/v1/chat/completions", "openai", "/v1/chat/completions", "openai"),
         ("/v1/models/ft:gpt-4o:org::id", "openai", "/v1/models/ft:gpt-4o:org::id", "openai"),
@@ -29,7 +30,31 @@ from proxy.wire.path import Route, route
     ],
 )
 def test_path_chooses_the_upstream(path, upstream, rest, family):
-    assert route(path) == Route(upstream, rest, family)
+    found = route(path)
+
+    assert (found.upstream_name, found.rest_path, found.family) == (upstream, rest, family)
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "upstream"),
+    [
+        # What several APIs have belongs to the one whose client asks.
+        ("/v1/models", b"anthropic-version", "anthropic"),
+        ("/v1/files/f1/content", b"anthropic-version", "anthropic"),
+        ("/v1/models", b"x-goog-api-key", "gemini"),
+        ("/v1/files", b"x-goog-api-client", "gemini"),
+        ("/v1/models", b"authorization", "openai"),
+        # A path of one API's own is nobody else's, and a name is a name.
+        ("/v1/chat/completions", b"anthropic-version", "openai"),
+        ("/v1/responses", b"x-goog-api-key", "openai"),
+        ("/v1/messages", b"x-goog-api-key", "anthropic"),
+        ("/up/openrouter/v1/models", b"anthropic-version", "openrouter"),
+    ],
+)
+def test_a_shared_path_goes_to_the_api_whose_header_comes(path, header, upstream):
+    found = claimed(route(path), [(b"host", b"p"), (header, b"x")])
+
+    assert (found.upstream_name, found.rest_path) == (upstream, path.removeprefix("/up/openrouter"))
 
 
 @pytest.mark.parametrize(
