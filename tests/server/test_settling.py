@@ -42,20 +42,19 @@ async def test_what_ends_while_others_are_settled_does_not_wait_for_them():
     await settled()
 
 
-async def test_a_crowd_leaves_the_loop_its_turns():
-    turns, sizes = [], []
+async def test_a_crowd_is_settled_in_groups_all_in_the_next_turn_so_that_nothing_piles_up():
+    sizes = []
 
     async def work(ended):
-        sizes.append((len(ended), len(turns)))
+        sizes.append(len(ended))
 
     some = Settling(work)
-    for one in range(20):
-        some.add(one)
-    for turn in range(4):
-        turns.append(turn)
+    for turn in range(3):
+        for one in range(20):
+            some.add(one)
         await asyncio.sleep(0)
 
-    assert sizes == [(8, 1), (8, 2), (4, 3)]
+        assert sizes == [8, 8, 4] * (turn + 1)
 
 
 async def test_of_a_crowd_nobody_waits_for_what_others_wait_for():
