@@ -66,7 +66,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     error_type: str = ""
     error_code: int | str | None = None
     error_text: str = ""
-    """The provider's error message, for recognising refusals; never logged."""
+    """The provider's whole error as JSON, for recognising refusals: some are known by a code, or wrap another's. Never logged."""
     replies: tuple[Reply, ...] = ()
     tool_calls: int = 0
     response_id: str = ""

@@ -441,7 +441,7 @@ def test_an_error_of_ours_is_read_as_an_error_in_the_clients_own_format(builder,
     seen = observe(builder.dialect, [body[:9], body[9:]], stream=stream)
 
     assert seen.outcome == "error"
-    assert seen.error_text == 'the provider "x" could not be reached'
+    assert json.loads(seen.error_text)["message"] == 'the provider "x" could not be reached'
     assert seen.error_type
 
 

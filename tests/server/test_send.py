@@ -377,6 +377,27 @@ SAID_LATE = {
         False,
         {"error": {"code": 400, "message": "the request exceeds the available context size", "n_ctx": 3000}},
     ),
+    "Z.ai, its number": ("chat", True, sse({"error": {"code": "1261", "message": "Prompt 超长"}})),
+    "OpenRouter, wrapped": (
+        "chat",
+        True,
+        sse(
+            {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": f'{{"m":"{TOO_LONG}"}}'}}}
+        ),
+    ),
+    "MiniMax": (
+        "chat",
+        False,
+        {
+            "choices": None,
+            "base_resp": {"status_code": 2013, "status_msg": "invalid params, context window exceeds limit"},
+        },
+    ),
+    "OpenAI Responses, by code": (
+        "responses",
+        True,
+        sse({"type": "error", "code": "context_length_exceeded", "message": "no"}, named=True),
+    ),
     "OpenAI Responses, error": ("responses", True, sse({"type": "error", **EXCEEDED}, named=True)),
     "OpenAI Responses, failed": (
         "responses",

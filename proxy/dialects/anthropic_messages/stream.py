@@ -10,6 +10,7 @@ from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
 from proxy.ledger.records import Reply
+from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 
@@ -124,7 +125,7 @@ class _Answer:
             outcome=outcome,
             error_type=str(error.get("type") or code or "error") if self._error is not None else "",
             error_code=code if isinstance(code, int | str) else None,
-            error_text=str(error.get("message") or ""),
+            error_text=dumps(error).decode() if error else "",
             replies=(self._reply(),) if answered else (),
             tool_calls=self._calls,
             server_edited=self._server_edited,

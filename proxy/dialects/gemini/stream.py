@@ -14,6 +14,7 @@ from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, merged, usage_of
 from proxy.dialects.unannounced import NOT_YET
 from proxy.ledger.records import Reply
+from proxy.wire.body import dumps
 from proxy.wire.elements import ElementSplitter
 from proxy.wire.sse import EventSplitter
 
@@ -116,7 +117,7 @@ class _Answer:
             outcome=outcome,
             error_type=str(error.get("status") or code or "error") if error else "",
             error_code=code,
-            error_text=str(error.get("message") or ""),
+            error_text=dumps(error).decode() if error else "",
             replies=tuple(
                 Reply(
                     fingerprint=candidate.print.digest(),

@@ -11,6 +11,7 @@ from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
+from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 
@@ -94,6 +95,9 @@ class _Answer:
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
         elif answer.get("object") == "error":
             self.error = answer
+        elif not answer.get("choices") and (said := mapping(answer.get("base_resp"))).get("status_code"):
+            # MiniMax, behind a 200.
+            self.error = {"message": str(said.get("status_msg") or ""), "code": said["status_code"]}
         for choice in objects(answer.get("choices")):
             self._take_choice(choice)
 
@@ -135,7 +139,7 @@ class _Answer:
             outcome=outcome,
             error_type=str(error.get("type") or code or "error") if error else "",
             error_code=code,
-            error_text=str(error.get("message") or ""),
+            error_text=dumps(error).decode() if error else "",
             replies=tuple([choice.reply(visible, len(choices)) for choice in choices]),
             tool_calls=calls,
             has_content=self.has_content,

@@ -15,6 +15,7 @@ from proxy.dialects.openai_responses.reasoning import kept_items
 from proxy.dialects.openai_responses.usage import usage_of
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
+from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -140,7 +141,7 @@ class _Answer:
             outcome=outcome,
             error_type=(kind if kind not in ("", "error") else str(code or "error")) if outcome == "error" else "",
             error_code=code,
-            error_text=str(error.get("message") or ""),
+            error_text=dumps(error).decode() if error else "",
             replies=(said,) if self.has_content else (),
             tool_calls=reply.calls,
             response_id=self.response_id,

@@ -116,7 +116,7 @@ def test_an_error_keeps_its_text_for_the_refusals():
         }
     )
 
-    assert seen.error_text == "prompt is too long: 9 tokens > 8 maximum"
+    assert json.loads(seen.error_text)["message"] == "prompt is too long: 9 tokens > 8 maximum"
     assert not seen.has_content
     assert seen.replies == ()
 
