@@ -107,6 +107,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """Input tokens of the refused request, as the provider counted them."""
     over: int | None = None
     """By how many tokens it is too long, where the text says only that."""
+    of_bytes: bool = False
+    """The body has too many bytes, whatever its tokens."""
 
 
 class Dialect(Protocol):

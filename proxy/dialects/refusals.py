@@ -15,24 +15,27 @@ def _any_of(*patterns: str) -> str:
     return f"(?is:{'|'.join(patterns)})"
 
 
-_RATE = re.compile(r"rate.?limit|too many requests|throttl|tokens per (minute|day)|\bTPM\b", re.IGNORECASE)
+_RATE = re.compile(
+    r"rate.?limit|too many requests|throttl|tokens per (sec|min|hour|day|week|month)|\bTPM\b", re.IGNORECASE
+)
 _FALSE_FRIENDS = re.compile(
     r"string_above_max_length|string too long|max_(completion_|output_)?tokens is too large|max_tokens: \d+ >|"
-    r"\bimages?\b[^.]{0,40}(exceeds?|too large|dimensions|limit)",
+    # Of pictures, not of the tokens that they and the text come to (Volcano Ark).
+    r"(?<!tokens of )\bimages?\b[^.]{0,40}(exceeds?|too large|dimensions|limit)",
     re.IGNORECASE,
 )
 _OVERFLOW = _any_of(
     r"context[_ ]length[_ ]exceeded",
-    r"model_context_window_exceeded",
     r"exceed_context_size",
-    r"request_too_large",
     r"model_max_prompt_tokens_exceeded",
     r"prompt is too long",
     r"prompt too long; exceeded",
     r"input is too long for requested model",
     r"exceeds? the (model'?s )?context window",
     r"exceed context limit",
-    r"context window exceeds limit",
+    r"context[ _]?window[ _]?exceed",
+    r"exceeded this model context window",
+    r"exceed max message tokens",
     r"maximum context (length|limit)( is|\W)",
     r"model'?s context length",
     r"exceeds (the )?(model'?s )?maximum context length",
@@ -45,51 +48,79 @@ _OVERFLOW = _any_of(
     r"maximum input length is",
     r"maximum prompt length is \d+",
     r"reduce the length of the (messages|input|either)",
-    r"exceeds the limit of \d+",
-    r"available context size",
+    # Of tools, files or stop words there are limits, too.
+    r"token count of \d+ exceeds the limit of \d+",
+    r"(available|exceeds) context size",
+    r"context size has been exceeded",
+    r"reached context length of \d+",
+    r"cannot truncate prompt",
     r"greater than the context length",
     r"longer than the (maximum model|model'?s context) length",
     r"exceeded model token limit",
     r"too large for model with \d+",
     r"too_many_(prompt_)?tokens",
     r"too many tokens: size limit",
+    r"too many input tokens",
+    r"tokens in the prompt cannot exceed \d+",
     r"prompt exceeds max length",
     r"total length of all messages is too long",
     r"current length is \d+ while limit is",
-    r"must be <= \d+.{0,200}max_new_tokens|max_new_tokens.{0,80}must be",
+    r"must be <= \d+.{0,200}max_new_tokens|max_new_tokens.{0,80}must be <=",
+    r"inputs.? must have less than \d+ tokens",
+    r"prompt_tokens \(\d+\) must be less than",
+    r"exceeds? the max_model_len|should not exceed max_num_tokens",
+    # vLLM counts what the prompt leaves of the window.
+    r"max_(completion_)?tokens must be at least 1, got -\d",
     r"range of input length should be",
     r"input length.{0,120}exceeds.{0,120}(context|maximum)",
     r"token limit (reached|exceeded)",
     # Z.ai's number for it; its text may be Chinese.
     r"\"code\":1261\b",
 )
-# Where the text names the window itself; the first group is the number.
+# Where the text names the window itself; the first group is the number. A rounded one ("128k") is none.
 _WINDOW = re.compile(
-    r"(?:maximum context length(?: is|:)?|maximum prompt length is|maximum model length of|context length \(|"
-    r"maximum number of tokens allowed \(|model only supports up to|tokens > |exceed context limit: [\d +]+> |"
-    r"while limit is|"
-    r"model token limit:|exceeds the limit of|loaded with context length of only|for model with|"
-    r"maximum allowed input length of|configured limit of|should be \[1, ?|\"n_ctx\":|inputs` tokens \+ `max_new_tokens` must be <=)"
-    r"\s*(\d{3,8})",
+    r"(?:maximum context length(?: is| of|:)?|maximum prompt length is|maximum model length of|context length \(|"
+    r"context length (?:is|of) only|reached context length of|context size \(|context window limit \(|"
+    r"maximum number of tokens allowed \(?|model only supports up to|tokens > |exceed context limit: [\d +]+> |"
+    r"while limit is|max_model_len|max_seq_len \(|max_num_tokens \(|max input tokens:|prompt cannot exceed|"
+    r"model token limit:|token count of \d{1,12} exceeds the limit of|for model with|"
+    r"maximum allowed input length of|maximum allowed length \(|configured limit of|should be \[1, ?|\"n_ctx\":|n_ctx:? \(?|"
+    r"inputs.? must have less than|inputs` tokens \+ `max_new_tokens` must be <=)"
+    r"\s*(\d{1,3}(?:,\d{3})+|\d{3,8})(?!,?\d|\s?k\b)",
     re.IGNORECASE,
 )
 # The input alone, without what was wanted of the answer; the first group that matched is the number.
 _COUNTED = _any_of(
-    r"messages resulted in (\d+) tokens",
+    r"messages resulted in (\d[\d,]*) tokens",
     r"prompt is too long: (\d+)",
     r"exceed context limit: (\d+) \+",
     r"input token count \((\d+)\)",
-    r"\((\d+) (?:of text input|in the messages)",
+    r"\((\d+) (?:of text input|in the messages|in your prompt)",
+    r"requested (\d+) tokens in the messages",
+    r"(\d+) tokens from the input messages",
+    r"(?:request has|you passed) (\d+) input tokens",
     r"request contains (\d+) tokens",
+    r"request \((\d+) tokens\)",
     r"prompt contains (?:at least )?(\d+)(?: input)? tokens",
     r"current length is (\d+)",
     r"the input \((\d+) tokens\)",
-    r"decoder prompt \(length (\d+)\)",
+    r"input length \(?(\d+)",
+    r"prompt \(length (\d+)\)",
+    r"engine prompt length (\d+)",
+    r"prompt_tokens \((\d+)\)",
     r"\"n_prompt_tokens\":(\d+)",
+    r"n_keep:? \(?(\d+)",
     r"prompt token count of (\d+)",
+    r"input token count: (\d+)",
     r"token limit: \d+ \(requested: (\d+)\)",
+    r"cannot exceed \d+ - received (\d+)",
+    r"given: (\d+)",
 )
-_OVER = _any_of(r"exceeded(?: max context length)? by (\d+) tokens")
+_OVER = _any_of(
+    r"exceeded(?: max context length)? by (\d+) tokens", r"max_(?:completion_)?tokens must be at least 1, got -(\d+)"
+)
+# Of bytes, which says nothing of the window; a smaller body may pass all the same.
+_BYTES = re.compile(r"request_too_large|request exceeds the maximum size", re.IGNORECASE)
 # A chat template's own rule (Gemma, Mistral and others under llama.cpp, vLLM and LM Studio), which a summary behind the
 # user's first words breaks; llama.cpp calls it an error of the server's.
 _ROLES = _any_of(
@@ -151,8 +182,10 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
         return Refusal(kind="cache_option")
     if re.search(_ROLES, text):
         return Refusal(kind="roles")
-    if _RATE.search(text) or _FALSE_FRIENDS.search(text) or not re.search(_OVERFLOW, text):
+    if _RATE.search(text) or _FALSE_FRIENDS.search(text):
         return None
+    if not re.search(_OVERFLOW, text):
+        return Refusal(kind="overflow", of_bytes=True) if _BYTES.search(text) else None
     return Refusal(
         kind="overflow", window=_number(_WINDOW, text), counted=_number(_COUNTED, text), over=_number(_OVER, text)
     )
@@ -160,7 +193,7 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
 
 def _number(pattern: str | re.Pattern[str], text: str) -> int | None:
     found = re.search(pattern, text)
-    digits = next(group for group in found.groups() if group) if found else ""
+    digits = next(group for group in found.groups() if group).replace(",", "") if found else ""
     return int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
 
 

@@ -66,6 +66,29 @@ OVERFLOWS = [
     ("Z.ai, by number", 400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}, None),
     ("Z.ai, by number alone", 400, {"error": {"code": "1261", "message": "Prompt 超长"}}, None),
     ("Z.ai, a bare number", 400, {"error": {"code": 1261, "message": "Prompt 超长"}}, None),
+    # As their issue trackers and sources have them, 2025 and 2026
+    ("SGLang, with the answer", 400, "Requested token count exceeds the model's maximum context length of 202752 tokens. You requested a total of 202941 tokens: 170941 tokens from the input messages and 32000 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.", 202752),
+    ("SGLang, memory", 400, "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens). Use a shorter input or enable --allow-auto-truncate.", 59862),
+    ("vLLM 0.10", 400, "This model's maximum context length is 16384 tokens. However, your request has 18225 input tokens. Please reduce the length of the input messages.", 16384),
+    ("vLLM, the answer does not fit", 400, "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum context length is 32768 tokens and your request has 20000 input tokens (16384 > 32768 - 20000).", 32768),
+    ("vLLM, below nothing", 400, "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)", None),
+    ("vLLM, engine", 400, "The engine prompt length 227861 exceeds the max_model_len 131072. Please reduce prompt.", 131072),
+    ("vLLM 2026", 400, "You passed 4097 input tokens and requested 100 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3996 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=4097)", 4096),
+    ("llama.cpp, passed on", 400, "litellm.BadRequestError: OpenAIException - request (53192 tokens) exceeds the available context size (50176 tokens), try increasing it", 50176),
+    ("llama.cpp, while it answers", 500, {"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}, None),
+    ("LM Studio, truncation", 400, {"error": "Cannot truncate prompt with n_keep (12378) >= n_ctx (4096)"}, 4096),
+    ("LM Studio, with numbers", 400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 10247 >= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter prompt."}, 4096),
+    ("LM Studio, reached", 400, {"error": "Reached context length of 4096 tokens with model (arch: gpt-oss) that does not currently support mid-generation context overflow."}, 4096),
+    ("Cloudflare", 413, {"errors": [{"message": "AiError: The estimated number of input and maximum output tokens (155740) exceeded this model context window limit (128000)", "code": 5021}], "success": False}, 128000),
+    ("SiliconFlow", 400, {"code": 20015, "message": "length of prompt_tokens (33000) must be less than max_seq_len (32768).", "data": None}, 32768),
+    ("Volcano Ark", 400, {"error": {"code": "InvalidParameter", "message": "Total tokens of image and text exceed max message tokens. Request id: 0217", "type": "BadRequest"}}, None),
+    ("Bedrock Titan", 400, "400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9279", 8192),
+    ("TGI, input", 422, "Input validation error: `inputs` must have less than 1024 tokens. Given: 2600", 1024),
+    ("TensorRT", 400, "The sum of prompt length (8193.0) and query length (0) should not exceed max_num_tokens (8192)", 8192),
+    ("Cohere, prompt", 400, "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt", 4081),
+    ("LiteLLM", 400, {"error": {"message": "litellm.ContextWindowExceededError: Context Window exceeded for given call. No models have context window large enough for this call."}}, None),
+    ("with commas", 400, "This model's maximum context length is 131,072 tokens. However, your messages resulted in 204,308 tokens.", 131072),
+    ("rounded", 400, "The maximum context length is 128k tokens, you requested 256k tokens", None),
     ("Z.ai, in a stream", 200, {"error": {"code": "1261", "message": "Prompt 超长"}}, None),
 ]  # fmt: skip
 
@@ -81,6 +104,14 @@ FALSE_FRIENDS = [
     ("pictures", 400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes"),
     ("many pictures", 400, "messages.3.content: too many images: 21 exceeds the limit of 20"),
     ("picture's sides", 400, "messages.3.content.0.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels"),
+    ("Cerebras, an hour's tokens in a stream", 200, "Tokens per hour limit exceeded - token limit exceeded"),
+    ("tools", 400, "Number of tools 150 exceeds the limit of 128"),
+    ("stop words", 400, "stop: 5 sequences exceeds the limit of 4"),
+    ("output, elsewhere", 400, {"error": {"code": "1210", "message": "max_tokens exceeds the limit of 98304"}}),
+    ("TGI, output", 422, "Input validation error: `max_new_tokens` must be strictly positive"),
+    ("Bedrock, output", 400, "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096."),
+    ("DashScope, output", 400, "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]"),
+    ("pages", 400, "messages.0.content.0.pdf.source.base64.data: A maximum of 100 PDF pages may be provided."),
     ("pairing", 400, "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: call_1."),
     ("effort", 400, "This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium."),
     ("key", 401, {"error": {"message": "invalid x-api-key", "type": "authentication_error"}}),
@@ -221,6 +252,23 @@ COUNTED = [
     ),
     ("Your request exceeded model token limit: 131072 (requested: 140000)", 140000),
     ("Input is too long for requested model.", None),
+    ("maximum context length is 131,072 tokens. However, your messages resulted in 204,308 tokens.", 204308),
+    (
+        "maximum context length of 202752 tokens. You requested a total of 202941 tokens: 170941 tokens from the input messages",
+        170941,
+    ),
+    ("maximum context length is 16384 tokens. However, you requested 122946 tokens in the messages", 122946),
+    ("maximum context length is 16384 tokens. However, your request has 18225 input tokens.", 18225),
+    ("You passed 4097 input tokens and requested 100. However, the model's context length is only 4096 tokens", 4097),
+    ("maximum context length is 8191 tokens, however you requested 10346 tokens (9346 in your prompt; 1000 for", 9346),
+    ("request (53192 tokens) exceeds the available context size (50176 tokens)", 53192),
+    ("Input length 300000 exceeds the maximum allowed input length of 131072 tokens.", 300000),
+    ("The prompt (length 40000) is longer than the maximum model length of 32768", 40000),
+    ("The engine prompt length 227861 exceeds the max_model_len 131072", 227861),
+    ("length of prompt_tokens (33000) must be less than max_seq_len (32768).", 33000),
+    ("Cannot truncate prompt with n_keep (12378) >= n_ctx (4096)", 12378),
+    ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 20 `max_new_tokens`", 5000),
+    ("too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292.", 4292),
 ]
 
 
@@ -232,14 +280,37 @@ def test_an_overflow_tells_how_the_provider_counts(text, counted):
     assert refusal.counted == counted
 
 
-def test_an_overflow_may_tell_only_by_how_much():
-    refusal = refusal_of(
-        400,
-        json.dumps({"error": {"message": "prompt too long; exceeded max context length by 1119046 tokens"}}).encode(),
-    )
+@pytest.mark.parametrize(
+    ("said", "over"),
+    [
+        ("prompt too long; exceeded max context length by 1119046 tokens", 1119046),
+        ("max_tokens must be at least 1, got -7584.", 7584),
+    ],
+)
+def test_an_overflow_may_tell_only_by_how_much(said, over):
+    refusal = refusal_of(400, body_of(said))
 
     assert refusal is not None
-    assert (refusal.window, refusal.over) == (None, 1119046)
+    assert (refusal.window, refusal.over) == (None, over)
+
+
+@pytest.mark.parametrize(
+    ("said", "of_bytes"),
+    [
+        (
+            {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}},
+            True,
+        ),
+        ({"error": {"message": "Request Entity Too Large", "code": "request_too_large"}}, True),
+        ("prompt is too long: 210000 tokens > 200000 maximum", False),
+        (b"", False),
+    ],
+)
+def test_too_many_bytes_are_told_apart_from_too_many_tokens(said, of_bytes):
+    refusal = refusal_of(413, body_of(said))
+
+    assert refusal is not None
+    assert (refusal.kind, refusal.of_bytes) == ("overflow", of_bytes)
 
 
 def test_a_number_too_long_for_a_count_is_none():
