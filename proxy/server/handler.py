@@ -27,9 +27,10 @@ from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
+from proxy.server.peeking import reader_of
 from proxy.server.policies import Policies
 from proxy.server.relay import Exchange, relay
-from proxy.server.send import Answer, looked_into, reader_of, sent
+from proxy.server.send import Answer, looked_into, sent
 from proxy.server.settler import Settler
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.tokenizers import Scales

@@ -9,40 +9,28 @@ from dataclasses import replace
 
 import structlog
 
-from proxy.dialects.base import Observation, Reader, Refusal
-from proxy.dialects.unannounced import reader_for
-from proxy.errors import ProxyError
+from proxy.dialects.base import Refusal
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
 from proxy.server.bounded import put
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
+from proxy.server.peeking import may_mean, refusal_in
 from proxy.server.reconcile import learn, reconciled
-from proxy.wire.encoding import ChunkDecoder, Corrupt
-from proxy.wire.headers import first, is_event_stream, listed
+from proxy.wire.headers import listed
 
 log = structlog.get_logger("proxy")
 
 Answer = tuple[UpstreamResponse, tuple[bytes, ...]]
 """An upstream's answer and the chunks that were already taken from it."""
 
-# Statuses that may be about the body; 429, 401 and the like never are.
-_ABOUT_THE_BODY = frozenset({400, 413, 422, 500})
 _REFUSED = 400
-_OK = 200
-_FULL = frozenset({"model_context_window_exceeded"})
-_CUT = frozenset({"length", "max_tokens"})
 _PLAUSIBLE_SHARE = 0.5
 """Of a known window: below that, a refusal that names no number is taken for something else (an empty 400 may be)."""
 _PLAUSIBLE_TOKENS = 1_000
 _LEAST_RATIO = 0.5
 """Of our count to the provider's: beyond that, the number in the text is not what we take it for."""
-_MOST_ERROR_BYTES = 1024 * 1024
-_MOST_PEEKED_CHUNKS = 16
-_PEEK_SHARE = 0.7
-"""Of the window: a stream is looked into for an overflow before it is passed on only where one is possible."""
-_PEEK_TOKENS = 4_000
 _SAFETY = 0.95
 """Of a learned window that is aimed at: our count has just been proven too low, or was never checked."""
 
@@ -56,29 +44,15 @@ async def sent(shared: Shared, call: Call) -> Answer:
 async def looked_into(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer:
     """The answer, or that to one more try where this one is a refusal which is worth it."""
     held: list[bytes] = []
-    if answer.status not in _ABOUT_THE_BODY and not _may_overflow(call):
+    if not may_mean(call, answer):
         return answer, ()
     try:
-        refusal = await _refusal(call, answer, held)
+        refusal = await refusal_in(call, answer, held)
     except Exception as error:  # noqa: BLE001  whatever its reader trips over, the client can read it
         shared.watch.failed("refusal", error)
         return answer, tuple(held)
     again = await _again(shared, call, answer.status, refusal)
     return again if again is not None else (answer, tuple(held))
-
-
-async def _refusal(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
-    """What the answer means, as far as it is a refusal; the chunks that are read for it are `held`, for passing them on."""
-    if answer.status in _ABOUT_THE_BODY:
-        return call.dialect.refusal(answer.status, await _read_error(answer, held))
-    streams = call.received.conversation.stream
-    if is_event_stream(answer.headers) or (streams and answer.status == _OK):
-        return await _peeked(call, answer, held)
-    if answer.status != _OK:
-        return None
-    reader = call.dialect.reader(stream=False)
-    reader.feed(await _read_error(answer, held))
-    return _meant(call, reader.finish(complete=answer.complete))
 
 
 async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | None) -> Answer | None:
@@ -213,45 +187,6 @@ def _harder(policy: Policy, window: int) -> Policy:
     return replace(policy, window=window, prune=prune, compact=compact)
 
 
-def _may_overflow(call: Call) -> bool:
-    context = call.ready.context
-    if context.window is None:
-        return context.total > _PEEK_TOKENS
-    return context.total + context.reserve > _PEEK_SHARE * context.window
-
-
-async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
-    """What an error means that comes before a stream's first content."""
-    while chunk := await answer.read():
-        held.append(chunk)
-        reader = reader_of(call, answer)
-        reader.feed(_plain(answer, b"".join(held)))
-        seen = reader.finish(complete=False)
-        refusal = _meant(call, seen)
-        if refusal is not None or seen.outcome == "error":
-            return refusal
-        if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
-            break
-    return None
-
-
-def reader_of(call: Call, answer: UpstreamResponse, *, keep_reasoning: bool = False) -> Reader:
-    """For the answer to this call, whether or not its headers say that it streams."""
-    announced, wanted = is_event_stream(answer.headers), call.received.conversation.stream
-    return reader_for(call.dialect, announced=announced, wanted=wanted, keep_reasoning=keep_reasoning)
-
-
-def _meant(call: Call, seen: Observation) -> Refusal | None:
-    """What an answer behind a 200 means that holds nothing of the model's: an error, or a window that was full."""
-    if seen.has_content:
-        return None
-    if seen.outcome == "error":
-        return call.dialect.refusal(_OK, seen.error_text.encode())
-    # Z.ai and newer Claude models say so; Xiaomi answers nothing at all, for want of room.
-    silent = seen.finish.lower() in _CUT and seen.usage.output_tokens == 0
-    return Refusal(kind="overflow") if seen.finish in _FULL or silent else None
-
-
 async def _send(call: Call) -> UpstreamResponse:
     started = time.perf_counter()
     ready = call.ready
@@ -268,30 +203,3 @@ async def _send(call: Call) -> UpstreamResponse:
         answer = await call.exchange.send_upstream(ready.body, drop=drop, add=add)
     call.upstream_ms = (time.perf_counter() - started) * 1000
     return answer
-
-
-async def _read_error(answer: UpstreamResponse, held: list[bytes]) -> bytes:
-    """An error answer's text, bounded."""
-    size = 0
-    while chunk := await answer.read():
-        held.append(chunk)
-        size += len(chunk)
-        if size > _MOST_ERROR_BYTES:
-            break
-    return _plain(answer, b"".join(held))
-
-
-def _plain(answer: UpstreamResponse, raw: bytes) -> bytes:
-    """What has come of an answer without its content encoding, bounded; as it came where that cannot be read."""
-    encoding = first(answer.headers, b"content-encoding")
-    if encoding is None:
-        return raw
-    pieces: list[bytes] = []
-    try:
-        for piece in ChunkDecoder(encoding).feed(raw):
-            pieces.append(piece)
-            if sum(map(len, pieces)) > _MOST_ERROR_BYTES:
-                break
-    except (ProxyError, Corrupt):
-        return raw
-    return b"".join(pieces)

@@ -19,6 +19,7 @@ from proxy.server.protocol import Protocol
 from proxy.server.tokenizers import counter
 from proxy.settings.values import Compact, ModelSettings, Prune, Settings, Upstream
 from proxy.stores import open_store
+from tests.builders import calls, result, said, user
 from tests.serving import serving
 
 MODEL = "gpt-4o"
@@ -27,10 +28,22 @@ MODEL = "gpt-4o"
 EAGER = Prune(policy="always", protect_tokens=0, minimum_tokens=0)
 NO_PRUNING = Prune(keep_recent_tool_results=10_000)
 OFF = Compact(trigger="off")
+UNAWARE = {"compact": Compact(max_summary_tokens=400)}
+"""Nobody has told the window."""
 
 RECORD = "## Goal\nFinish the work.\n## Done\nRead everything.\n## Next step\nAnswer."
 
 o200k = counter("o200k_base")
+
+
+def long_history(rounds_=8, tokens=600):
+    history = [user("Please read it all.")]
+    for number in range(rounds_):
+        history += [
+            calls(f"c{number}"),
+            result(f"c{number}", f"file {number} " + "alpha beta gamma delta " * (tokens // 4)),
+        ]
+    return [*history, said("I have read it."), user("What does it say?")]
 
 
 def is_summary_call(body):
