@@ -101,6 +101,13 @@ class Habits:
         log.info("window_learned", upstream=upstream, model=model, window=window)
         await self._learn(_name(upstream, model), b"%d" % window)
 
+    async def disproved(self, upstream: str, model: str, window: int) -> None:
+        """Forget a window that an overflow answer taught: the provider has taken more."""
+        if self._windows.get((upstream, model)) == window:
+            put(self._windows, (upstream, model), None)
+            log.info("window_disproved", upstream=upstream, model=model, window=window)
+            await self._learn(_name(upstream, model), b"")
+
     async def _learn(self, name: str, value: bytes) -> None:
         try:
             await self._ledger.learn(name, value)

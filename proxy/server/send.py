@@ -27,7 +27,7 @@ Answer = tuple[UpstreamResponse, tuple[bytes, ...]]
 
 _REFUSED = 400
 _PLAUSIBLE_SHARE = 0.5
-"""Of a known window: below that, a refusal that names no number is taken for something else (an empty 400 may be)."""
+"""Of a window: a request below that is refused for something else (an empty 400 may be), or the number is another's."""
 _PLAUSIBLE_TOKENS = 1_000
 _LEAST_RATIO = 0.5
 """Of our count to the provider's: beyond that, the number in the text is not what we take it for."""
@@ -136,11 +136,12 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     """
     ready, policy = call.ready, call.policy
     upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
-    if refusal.window is None and not _is_plausible(call):
+    if not _is_plausible(call, refusal):
         return None
     window = refusal.window or _guessed(refusal, ready.context.total)
-    if window != policy.max_input:
-        # Of a limit that we knew the refusal teaches nothing: it is one of the input, and the window is larger.
+    # Of a limit that we knew the refusal teaches nothing: it is one of the input, and the window is larger.
+    teaches = window != policy.max_input and not refusal.of_bytes
+    if refusal.window is not None and teaches:
         await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
         return None
@@ -165,6 +166,9 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
         await answer.aclose()
         call.policy, call.ready = policy, ready
         return None
+    if refusal.window is None and teaches:
+        # That a smaller body passes shows that its size was what was wrong.
+        await shared.habits.learn_window(upstream, model, window)
     return answer, ()
 
 
@@ -173,8 +177,12 @@ def _guessed(refusal: Refusal, total: int) -> int:
     return total - refusal.over if refusal.over and refusal.over < total else int(total * _SAFETY)
 
 
-def _is_plausible(call: Call) -> bool:
+def _is_plausible(call: Call, refusal: Refusal) -> bool:
+    """Whether the request can have been too long for the window that is named, or else for the one that is known."""
     context = call.ready.context
+    if refusal.window is not None:
+        wanted = max(context.total + context.reserve, refusal.counted or 0)
+        return wanted > _PLAUSIBLE_SHARE * refusal.window
     if context.window is None:
         return context.total > _PLAUSIBLE_TOKENS
     return context.total + context.reserve > _PLAUSIBLE_SHARE * context.window

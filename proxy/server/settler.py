@@ -18,6 +18,9 @@ from proxy.server.transcripts import Transcripts
 
 T = TypeVar("T")
 
+_MOST_RATIO = 1.5
+"""Of a provider's count to ours: beyond that, it counts something else."""
+
 
 class Settler:
     """Settles what ends, each step for all calls that ended together. A failure is counted and harms no other step."""
@@ -48,6 +51,8 @@ class Settler:
         for call, settled, _ in calls:
             turn = settled.turn
             await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))
+            if (window := turn.window) is not None and _took_more(turn, window):
+                await self._done(shared.habits.disproved(turn.upstream, turn.model, window))
             if self._transcripts is not None:
                 await self._done(self._transcribed(self._transcripts, call, turn))
 
@@ -94,6 +99,11 @@ class Settler:
             await step
         except Exception as error:  # noqa: BLE001  what else is to be done goes on
             self._shared.watch.failed("settle", error)
+
+
+def _took_more(turn: Turn, window: int) -> bool:
+    """Whether the provider has read more than the window, and not merely counted more than there was (running totals)."""
+    return turn.outcome == "ok" and window < (turn.usage.input_tokens or 0) <= _MOST_RATIO * turn.estimated
 
 
 def _observed(reader: Reader | None, end: End) -> Observation:

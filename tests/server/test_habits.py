@@ -96,3 +96,17 @@ async def test_models_that_a_client_makes_up_push_out_others_which_are_read_agai
 
     assert len(habits._windows) == len(habits._reasoning) == 3
     assert (await habits.window("openai", "m"), await habits.reasoning("openai", "m")) == (8192, "demanded")
+
+
+async def test_a_window_that_was_wrong_is_forgotten_for_good():
+    store = a_store()
+    habits = Habits(store)
+    await habits.learn_window("openai", "m", 8192)
+    await habits.learn_window("openai", "n", 8192)
+
+    await habits.disproved("openai", "m", 4096)
+    assert await habits.window("openai", "m") == 8192
+    await habits.disproved("openai", "m", 8192)
+    assert await habits.window("openai", "m") is None
+    assert await Habits(store).window("openai", "m") is None
+    assert await Habits(store).window("openai", "n") == 8192

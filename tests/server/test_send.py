@@ -255,6 +255,85 @@ async def test_a_known_limit_of_the_input_alone_is_not_learned_as_the_window(mon
     assert window is None
 
 
+def too_long(said):
+    return {"error": {"message": said, "type": "invalid_request_error"}}
+
+
+BYTES = {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}
+NUMBERLESS = too_long("Input is too long for requested model.")
+
+
+@pytest.mark.parametrize(
+    ("status", "said_first", "learned"),
+    [
+        # Of bytes it says nothing of a window, though a smaller body passes.
+        (413, BYTES, False),
+        # A guess that has proven itself.
+        (400, NUMBERLESS, True),
+    ],
+)
+async def test_a_window_that_no_refusal_names_is_learned_where_a_smaller_body_passes(status, said_first, learned):
+    provider = a_provider()
+    provider.refuse_next(status, said_first)
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat(long_history(), model="of-unknown-window")
+        window = await house.handler.shared.habits.window("openai", "of-unknown-window")
+
+    assert answer.status_code == 200
+    assert len(messages_of(provider.received[-1].body)) <= len(long_history())
+    assert (window is not None) == learned
+
+
+@pytest.mark.parametrize("said_first", [b"", NUMBERLESS])
+async def test_a_window_that_no_refusal_names_is_not_learned_from_one_that_size_does_not_explain(said_first):
+    provider = a_provider()
+    provider.refuse_next(400, said_first, times=2)
+    async with a_house(provider, **UNAWARE) as house:
+        refused = await house.chat(long_history(), model="of-unknown-window")
+        window = await house.handler.shared.habits.window("openai", "of-unknown-window")
+        answer = await house.chat([user("Another."), *long_history()[1:]], model="of-unknown-window")
+
+    assert (refused.status_code, window) == (400, None)
+    assert answer.headers["x-context-removed-tokens"] == "0"
+
+
+async def test_a_named_window_that_the_request_is_far_below_is_none():
+    provider = a_provider()
+    provider.refuse_next(400, too_long("This model's maximum context length is 1048576 tokens."))
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat(long_history(), model="of-unknown-window")
+        window = await house.handler.shared.habits.window("openai", "of-unknown-window")
+
+    assert (answer.status_code, window) == (400, None)
+    assert len(provider.received) == 1
+
+
+async def test_an_answer_to_more_than_the_learned_window_shows_that_it_was_wrong():
+    """vLLM 0.15 named what the wished answer leaves of the window in its place (vllm-project/vllm#33418)."""
+    provider = a_provider()
+    said = "This model's maximum context length is 600 tokens. However, your request has 4800 input tokens."
+    provider.refuse_next(400, too_long(said))
+    history = [user("alpha beta gamma delta " * 400)]
+    async with a_house(provider, **UNAWARE) as house:
+        await house.chat(long_history(), model="of-unknown-window")
+        habits = house.handler.shared.habits
+        wrong = await habits.window("openai", "of-unknown-window")
+        first = await house.chat(history, model="of-unknown-window")
+        right = await habits.window("openai", "of-unknown-window")
+        second = await house.chat([*history, said_by_it(first), user("And?")], model="of-unknown-window")
+        third = await house.chat(
+            [*history, said_by_it(first), user("And?"), said_by_it(second), user("So?")], model="of-unknown-window"
+        )
+
+    assert (wrong, right) == (600, None)
+    assert third.headers["x-context-basis"] == "anchored"
+    assert third.headers["x-context-removed-tokens"] == "0"
+
+
+def said_by_it(answer):
+    return {"role": "assistant", "content": answer.json()["choices"][0]["message"]["content"]}
+
+
 async def test_what_cannot_be_made_to_fit_is_the_providers_own_error():
     provider = a_provider(window=1000)
     async with a_house(provider, **UNAWARE) as house:
