@@ -2,7 +2,7 @@
 
 Rules: the file is 0600 and so are its WAL and shared-memory files (SQLite copies the mode). `user_version` is the schema's
 version; a file of a newer program is refused, an older one migrates, a damaged one is moved aside and a fresh one takes
-its place. A database of another program is refused, never touched.
+its place. Any other file is refused and never touched, whatever it holds: a path is easily mistyped.
 """
 
 import contextlib
@@ -44,6 +44,10 @@ BLOB = bytearray
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OPEN_TRIES = 20
+_MAGIC = b"SQLite format 3\0"
+_PAGE_SIZE, _OWNER = slice(16, 18), slice(68, 72)
+"""Where a database's header has them (sqlite.org/fileformat2.html, section 1.3)."""
+_STRANGER = "this is another program's database; name another file in store.url"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +90,10 @@ def find_anchors(count: int) -> str:
 def open_file(path: Path, clock_s: float) -> Opening:
     """Make the file ready: made, private, in WAL mode, at this schema. `clock_s` names a damaged file moved aside.
 
-    StoreError when the place cannot be written, the file is of a newer version or belongs to another program.
+    StoreError when the place cannot be written, the file is of a newer version or not this program's.
     """
     try:
+        _refuse_strangers(path)
         _make(path)
         try:
             return _prepare(path, None)
@@ -109,6 +114,25 @@ def move_aside(path: Path, clock_s: float) -> Path:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
     return aside
+
+
+def _refuse_strangers(path: Path) -> None:
+    """StoreError for a file that holds something else, before anything is done to it."""
+    try:
+        with path.open("rb") as file:
+            head, found = file.read(100), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return
+    if not head or head[_OWNER] == APPLICATION_ID.to_bytes(4):
+        return
+    if not head.startswith(_MAGIC):
+        # So much is left of ours where its header is lost: the name, and that nobody else may read it.
+        if path.suffix == ".db" and found.st_mode & 0o777 == 0o600:
+            return
+        raise StoreError(f"sqlite store {path}: this file is no database of ours; name another file in store.url")
+    # One page without an owner: a database that nothing was written to yet, or whose tables are in its WAL, where `_migrate` sees them.
+    if head[_OWNER] != bytes(4) or found.st_size > int.from_bytes(head[_PAGE_SIZE]):
+        raise StoreError(f"sqlite store {path}: {_STRANGER}")
 
 
 def _make(path: Path) -> None:
@@ -163,7 +187,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> int:
     owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
     filled = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
     if filled and owner != APPLICATION_ID:
-        raise StoreError(f"sqlite store {path}: this is another program's database; name another file in store.url")
+        raise StoreError(f"sqlite store {path}: {_STRANGER}")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"sqlite store {path}: its schema version is {version}, this program knows up to {len(MIGRATIONS)}; "

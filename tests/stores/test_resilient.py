@@ -240,6 +240,7 @@ async def test_a_file_damaged_while_running_is_replaced_and_gets_what_memory_hol
 
 async def test_a_damaged_file_at_the_start_is_noted(path, clock):
     path.write_bytes(b"no database" * 1000)
+    path.chmod(0o600)
     store = open_resilient(f"sqlite://{path}?timeout_s=10", ttl_s=TTL_S, clock=clock)
 
     assert "damaged" in store.note

@@ -48,8 +48,9 @@ async def test_a_file_with_damaged_roots_is_moved_aside_when_it_is_opened(path, 
     await fresh.close()
 
 
-@pytest.mark.parametrize("junk", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 8000])
+@pytest.mark.parametrize("junk", [b"this is no database" * 500, bytes(8192)])
 async def test_a_damaged_file_is_moved_aside_whole_and_a_fresh_one_takes_its_place(path, junk):
+    await a_store(path).close()
     path.write_bytes(junk)
     store = a_store(path)
     aside = store.opening.moved_aside
@@ -98,16 +99,58 @@ async def test_a_file_of_a_newer_program_is_refused_and_left_alone(path):
     assert path.read_bytes() == before
 
 
-async def test_another_programs_database_is_refused_and_left_alone(path):
+STRANGERS = [
+    (b"notes of years\n" * 500, "no database of ours"),
+    (b"SQLite format 3\0" + b"\xff" * 8000, "another program's database"),
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), STRANGERS)
+async def test_a_file_that_holds_something_else_is_refused_and_left_alone(path, content, reason):
+    path.write_bytes(content)
+    path.chmod(0o644)
+
+    with pytest.raises(StoreError, match=reason):
+        a_store(path)
+    assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_private_file_of_another_kind_is_refused_and_left_alone(tmp_path):
+    key = tmp_path / "id_ed25519"
+    key.write_bytes(b"-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    key.chmod(0o600)
+
+    with pytest.raises(StoreError, match="no database of ours"):
+        a_store(key)
+    assert key.read_bytes() == b"-----BEGIN OPENSSH PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+async def test_another_programs_database_is_refused_and_left_alone(path, mode):
     with sqlite3.connect(path) as writer:
+        writer.execute(f"PRAGMA journal_mode={mode}")
         writer.execute("CREATE TABLE bookmarks (url TEXT)")
     writer.close()
+    path.chmod(0o644)
+    before = path.read_bytes()
 
     with pytest.raises(StoreError, match="another program's database"):
         a_store(path)
-    reader = sqlite3.connect(path)
-    assert reader.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
-    reader.close()
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+async def test_another_programs_database_is_known_by_its_unwritten_pages_too(path):
+    """All that a program has just written may still be in its WAL."""
+    writer = sqlite3.connect(path)
+    writer.execute("PRAGMA journal_mode=WAL")
+    writer.execute("CREATE TABLE bookmarks (url TEXT)")
+
+    with pytest.raises(StoreError, match="another program's database"):
+        a_store(path)
+    writer.close()
 
 
 async def test_a_file_of_an_older_program_migrates_and_keeps_its_rows(path, clock, monkeypatch):
