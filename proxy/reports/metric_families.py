@@ -10,7 +10,7 @@ from proxy.reports.metrics import ASKED, Labels, Metrics, ModelCounts
 
 _PREFIX: Final = "pruning_proxy_"
 _TOKENS: Final = ("input", "cache_read", "cache_write", "output", "reasoning")
-_RISING: Final = frozenset({"store_failures"})
+_RISING: Final = frozenset({"store_failures", "log_lines_lost"})
 """Those of ASKED that only rise."""
 
 _Models = Sequence[tuple[tuple[str, str], ModelCounts]]

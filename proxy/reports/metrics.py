@@ -156,6 +156,7 @@ ASKED: Final = {
     "open_calls": "Modelled calls under way.",
     "store_healthy": "1 while the configured store answers, 0 while memory stands in for it.",
     "store_failures": "Failed calls to the store since the start.",
+    "log_lines_lost": "Log lines that were not written: nobody took them, or the disk was full.",
     "event_watchers": "Open subscriptions of the event stream.",
 }
 """Values that are asked for when the page is made, with their help texts."""

@@ -13,7 +13,7 @@ from proxy.server.board import Board
 from proxy.server.control import control_plane, pages
 from proxy.server.control.desk import Desk
 from proxy.server.engines import DEFAULT, ENGINES
-from proxy.server.events import configure
+from proxy.server.events import configure, outlet
 from proxy.server.handler import Handler
 from proxy.server.memory import given_back, map_large_blocks
 from proxy.server.tokenizers import DEFAULT_ENCODING, counter
@@ -88,4 +88,8 @@ def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _hos
     if settings.log.otlp_endpoint:
         # Said once, here, instead of by each worker.
         _tracing_class()
-    return run(settings, assemble=assembled, announce=announce)
+    try:
+        return run(settings, assemble=assembled, announce=announce)
+    finally:
+        if (out := outlet()) is not None:
+            out.close()

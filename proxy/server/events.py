@@ -3,15 +3,33 @@
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO, cast
 
 import orjson
 import structlog
 
 from proxy.ledger.records import Turn
+from proxy.server.outlet import Outlet
 from proxy.tokens.context import error_percent
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class _Loggers:
+    """Makes loggers that all write to one outlet."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+
+    def __call__(self, *_names: object) -> structlog.WriteLogger:
+        """See structlog."""
+        return structlog.WriteLogger(cast("TextIO", self.outlet))
+
+
+def outlet() -> Outlet | None:
+    """Where the log goes, once it is configured."""
+    loggers = structlog.get_config()["logger_factory"]
+    return loggers.outlet if isinstance(loggers, _Loggers) else None
 
 
 def configure(*, form: str, level: str, for_good: bool = False) -> None:
@@ -29,7 +47,7 @@ def configure(*, form: str, level: str, for_good: bool = False) -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Loggers(Outlet(sys.stderr)),
         cache_logger_on_first_use=for_good,
     )
 
@@ -45,15 +63,13 @@ def _as_json_from_info(logger: Any, method: str, event: Any) -> str:
 
 def say_calls(turns: Sequence[Turn]) -> None:
     """Log `context_estimate` of each. Once a call, so it goes a shorter way where that gives the same line: a fifth of the cost."""
-    if structlog.get_config()["processors"][-1] is not _as_json_from_info:
+    config = structlog.get_config()
+    loggers = config["logger_factory"]
+    if not isinstance(loggers, _Loggers) or config["processors"][-1] is not _as_json_from_info:
         for turn in turns:
             structlog.get_logger("proxy").info("context_estimate", **fields_of(turn))
         return
-    stream = sys.stderr
-    stream.write(b"".join(map(_line_of, turns)).decode())
-    # Written line by line, they have gone out already.
-    if not stream.line_buffering:
-        stream.flush()
+    loggers.outlet.put(b"".join(map(_line_of, turns)))
 
 
 def _line_of(turn: Turn) -> bytes:

@@ -7,7 +7,7 @@ import structlog
 from proxy import __version__
 from proxy.ledger.records import Turn
 from proxy.reports.metrics import Metrics
-from proxy.server.events import fields_of
+from proxy.server.events import fields_of, outlet
 from proxy.server.feed import Feed
 from proxy.server.numbers import Numbers
 from proxy.server.workers import Worker
@@ -31,6 +31,7 @@ class Watch:
                 "open_calls": lambda: self.open_calls,
                 "store_healthy": lambda: self.store_healthy,
                 "store_failures": lambda: self.store_failures,
+                "log_lines_lost": lambda: 0 if (out := outlet()) is None else out.lost,
                 "event_watchers": lambda: self.feed.watchers,
             },
         )
