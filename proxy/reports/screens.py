@@ -181,6 +181,8 @@ def _quoted(name: str, lines: Sequence[str], note: str) -> Iterator[RenderableTy
 
 def accuracy_screen(shown: Accuracy) -> RenderableType:
     """Errors by upstream, model and basis."""
+    if not shown.rows:
+        return _nothing(shown.since)
     table = _headed("model", "basis", "calls", "median", "p95", "max", "bias", "growth p95", first=2)
     for row in (*shown.overall, *shown.rows):
         name = f"{row.upstream}/{row.model}" if row.model else "all"
@@ -219,6 +221,8 @@ def _spread_cells(row: AccuracyRow) -> Sequence[str]:
 
 def savings_screen(shown: Savings) -> RenderableType:
     """Money and tokens, net."""
+    if not shown.total.calls:
+        return _nothing(shown.since)
     parts: list[RenderableType] = [*_headline(shown.total)]
     for title, lines in (("day", shown.by_day), ("model", shown.by_model), ("session", shown.by_session[:15])):
         parts += ["", _bills(title, lines)]
@@ -259,6 +263,8 @@ def _arms(treated: Arm, held_out: Arm) -> Table:
 
 def sessions_screen(shown: SessionPage) -> RenderableType:
     """The list of conversations."""
+    if not shown.sessions:
+        return _nothing(0.0)
     table = _headed("session", "model", "turns", "input", "removed", "last call (UTC)", first=2)
     for row in shown.sessions:
         name = f"{row.session}\n  {row.label}" if row.label else row.session
@@ -266,6 +272,11 @@ def sessions_screen(shown: SessionPage) -> RenderableType:
         counts = (tokens(row.turns), tokens(row.input_tokens), tokens(row.removed_tokens))
         table.add_row(escape(name), escape(row.model), *counts, when)
     return Group(table, *([] if shown.next is None else ["more with --limit"]))
+
+
+def _nothing(since: float) -> str:
+    """Instead of tables of nothing. `since` in Unix seconds; 0 for ever."""
+    return "no calls are recorded in that time" if since else "no calls are recorded yet"
 
 
 def _incomplete(complete: bool) -> list[str]:  # noqa: FBT001  a report's own field

@@ -19,7 +19,7 @@ from proxy.reports.sessions import SessionPage, page
 from proxy.server.learning import treatments
 from proxy.server.originals import kept_originals
 from proxy.settings.values import Settings
-from proxy.stores import open_store
+from proxy.stores import open_store, store_file
 
 T = TypeVar("T")
 
@@ -37,6 +37,13 @@ class Inquiry:
         self._url = url.rstrip("/")
         if not url and settings.store.url.startswith("memory:"):
             raise SettingsError("store.url: memory:// lives in the running proxy only; ask it with --url")
+        file = None if url else store_file(settings.store.url)
+        self._missing = file if file is not None and not file.exists() else None
+
+    @property
+    def note(self) -> str:
+        """What whoever asks should know about the place where the answers come from; mostly empty."""
+        return f"there is no store at {self._missing} yet" if self._missing else ""
 
     def context(self, session: str) -> Overview:
         """The context display of a session; empty: of the one with the newest call."""
@@ -99,13 +106,15 @@ class Inquiry:
     def _newest(self) -> str:
         listed = self.sessions(1).sessions
         if not listed:
-            raise ProxyError("no calls are recorded yet")
+            raise ProxyError(": ".join(filter(None, ("no calls are recorded yet", self.note))))
         return listed[0].session
 
     def _read(self, ask: Callable[[Ledger], Awaitable[T]]) -> T:
         async def read() -> T:
             store = self._settings.store
-            ledger = open_store(store.url, ttl_s=store.ttl_hours * 3600, clock=time.time, key=store.key)
+            # Who only asks makes no file, least of all where a path is mistyped.
+            url = "memory://" if self._missing else store.url
+            ledger = open_store(url, ttl_s=store.ttl_hours * 3600, clock=time.time, key=store.key)
             try:
                 return await ask(ledger)
             finally:

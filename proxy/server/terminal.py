@@ -34,7 +34,7 @@ def add_flags(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
-    """Print the report; the exit code is 0. Raises ProxyError."""
+    """Print the report, and on standard error what is to be known about where it comes from; gives 0. Raises ProxyError."""
     inquiry = Inquiry(settings, options.url)
     found: Any
     shown: RenderableType
@@ -54,6 +54,8 @@ def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
         case _:
             found = inquiry.savings(_number("--hours", options.hours))
             shown = savings_screen(found)
+    if inquiry.note:
+        sys.stderr.write(f"pruning-proxy: {inquiry.note}\n")
     if options.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
     else:
@@ -74,5 +76,6 @@ def _number(flag: str, text: str, *, most: float = math.inf) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= most:
-        raise SettingsError(f"{flag}: expected a number from 0 to {most:g}, got {text!r}")
+        bounds = "of at least 0" if most == math.inf else f"from 0 to {most:g}"
+        raise SettingsError(f"{flag}: expected a number {bounds}, got {text!r}")
     return value

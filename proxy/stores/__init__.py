@@ -57,7 +57,12 @@ def _memory(url: str, ttl_s: float, clock: Clock, _sealing: Sealing) -> Ledger:
     return MemoryStore(ttl_s=ttl_s, clock=clock)
 
 
-def _sqlite(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
+def store_file(url: str) -> Path | None:
+    """The file that a sqlite store lives in; None for other stores. SettingsError when the URL names no file."""
+    return _sqlite_path(url) if url.lower().startswith("sqlite://") else None
+
+
+def _sqlite_path(url: str) -> Path:
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc or path in ("", "/") or path.endswith("/"):
@@ -66,8 +71,13 @@ def _sqlite(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
         )
     if path.startswith("/~/"):
         path = path[1:]
-    patience_s = patience_of(options_of(parts.query), PATIENCE_S)
-    return SqliteStore(Path(path).expanduser(), ttl_s=ttl_s, clock=clock, patience_s=patience_s, sealing=sealing)
+    # "sqlite:////PATH", as others write it, means the same and shall be called the same.
+    return Path(f"/{path.lstrip('/')}" if path.startswith("/") else path).expanduser()
+
+
+def _sqlite(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:
+    patience_s = patience_of(options_of(urlsplit(url).query), PATIENCE_S)
+    return SqliteStore(_sqlite_path(url), ttl_s=ttl_s, clock=clock, patience_s=patience_s, sealing=sealing)
 
 
 def _redis(url: str, ttl_s: float, clock: Clock, sealing: Sealing) -> Ledger:

@@ -67,7 +67,7 @@ def test_each_report_is_json_when_asked(store, capsys, command, field):
     ("arguments", "said"),
     [
         (["context", "nobody"], "no calls of session 'nobody'"),
-        (["accuracy", "--hours", "soon"], "--hours: expected a number from 0 to inf, got 'soon'"),
+        (["accuracy", "--hours", "soon"], "--hours: expected a number of at least 0, got 'soon'"),
         (["accuracy", "--hours", "-1"], "--hours"),
         (["sessions", "--limit", "501"], "--limit: expected a number from 0 to 500"),
     ],
@@ -78,6 +78,27 @@ def test_what_is_wrong_is_one_line(store, capsys, arguments, said):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["accuracy", "savings", "sessions"])
+def test_where_nothing_is_recorded_no_table_is_drawn_and_no_file_made(tmp_path, capsys, command):
+    place = tmp_path / "typo" / "state.db"
+    assert main([command, "--store", f"sqlite:///{place}"]) == 0
+
+    printed = capsys.readouterr()
+    assert printed.out == "no calls are recorded yet\n"
+    assert printed.err == f"pruning-proxy: there is no store at {place} yet\n"
+    assert main(["context", "--store", f"sqlite:///{place}"]) == 2
+    assert capsys.readouterr().err == f"pruning-proxy: no calls are recorded yet: there is no store at {place} yet\n"
+    assert not place.parent.exists()
+
+
+@pytest.mark.parametrize("command", ["accuracy", "savings"])
+def test_where_nothing_is_recorded_of_the_last_hours_that_is_said(tmp_path, capsys, command):
+    flags = ["--store", a_file(tmp_path, a_turn(at=NOW - 9000)).store.url]
+    assert main([command, "--hours", "1", *flags]) == 0
+
+    assert capsys.readouterr().out == "no calls are recorded in that time\n"
 
 
 def test_a_store_of_another_process_alone_is_one_line(capsys, monkeypatch, tmp_path):
