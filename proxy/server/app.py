@@ -30,7 +30,7 @@ from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
 from proxy.server.relay import Exchange, relay
 from proxy.server.settling import SETTLE_S, settled
-from proxy.server.workers import Worker, listeners, supervise
+from proxy.server.workers import Worker, endings, listeners, supervise
 from proxy.settings.values import Settings
 from proxy.wire.headers import check_request, wants_websocket
 from proxy.wire.path import Route, claimed, route, unchecked
@@ -41,6 +41,8 @@ Assemble = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 DRAIN_S = 25.0
 """How long running streams may go on after SIGTERM: below the 30 s after which orchestrators kill."""
+_PATIENCE_S = 0.5
+"""After so long somebody at a terminal wonders why the process is still there."""
 KEEP_ALIVE_S = 120
 """Idle client connections: longer than the pools of SDKs keep theirs, so that they close first."""
 _COLLECT_EVERY = 10_000
@@ -184,7 +186,7 @@ def run(
     assemble: Assemble = relay_only,
     announce: Callable[[str, int], None] = lambda _host, _port: None,
 ) -> int:
-    """Serve until SIGINT or SIGTERM; gives the exit code.
+    """Serve until SIGINT, SIGTERM or SIGHUP; gives the exit code. A second SIGINT no longer waits for calls that run.
 
     With several workers this returns in each of them, and in their parent when all have ended. `assemble` opens what the
     App needs inside the running loop and closes it after the last call. `announce` is told the address once it listens.
@@ -244,9 +246,12 @@ async def _serve(
             # Orphans would hold the port.
             asyncio.get_running_loop().add_reader(worker.lifeline, server.orphaned, worker.lifeline)
         await server.serve(sockets=[listener])
-        # Calls that were cut off by the end of the drain are still on their way out.
-        if server.server_state.tasks:
-            await asyncio.wait(server.server_state.tasks, timeout=SETTLE_S)
+        # Calls that were cut off by the end of the drain, or are by a second Ctrl-C, are still on their way out.
+        if tasks := set(server.server_state.tasks):
+            if server.force_exit:
+                for task in tasks:
+                    task.cancel()
+            await asyncio.wait(tasks, timeout=SETTLE_S)
         await settled()
     return 0
 
@@ -261,7 +266,14 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Tell those who would stay that it is time, then as always."""
         self._leave()
+        if not self.should_exit:
+            asyncio.get_running_loop().call_later(_PATIENCE_S, self._say_why)
         super().handle_exit(sig, frame)
+
+    def _say_why(self) -> None:
+        """Whoever has told this process to end shall know why it is still there."""
+        if calls := len(self.server_state.tasks):
+            log.info("waits_for_calls", calls=calls, most_s=DRAIN_S, note="Ctrl-C (SIGINT) now cuts them off")
 
     def orphaned(self, lifeline: int) -> None:
         """The parent of this worker is gone."""
@@ -271,12 +283,12 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in endings():
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in endings():
                 loop.remove_signal_handler(number)
 
 

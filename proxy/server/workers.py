@@ -19,7 +19,6 @@ from proxy.server.slots import Slots
 
 _YOUNG_S = 2.0
 """A worker that dies at this age or before dies of something that its successor would die of, too."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 log = structlog.get_logger("proxy.server")
 
@@ -35,6 +34,12 @@ class Worker:
     """Which of the workers it is; a successor gets its predecessor's."""
     slots: Slots
     """Memory that all of them see."""
+
+
+def endings() -> tuple[signal.Signals, ...]:
+    """The signals that ask a process to end: the closing of its terminal, too, unless it shall outlive that (`nohup`)."""
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *(() if outlives else (signal.SIGHUP,)))
 
 
 def listeners(host: str, port: int, count: int) -> list[socket.socket]:
@@ -74,7 +79,7 @@ class _Parent:
     def run(self) -> Worker | int:
         # Nobody ever writes: the parent's end is what the workers see.
         lifeline, held = os.pipe()
-        for number in _SIGNALS:
+        for number in endings():
             signal.signal(number, lambda number, _frame: self.end(number))
         for index in range(len(self.listening)):
             if not self.ending and self.fork(index):
@@ -103,16 +108,17 @@ class _Parent:
     def fork(self, index: int) -> bool:
         """True in the worker."""
         # A signal that came between would be passed on by the worker, or not passed on to it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        passed_on = endings()
+        signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
         pid = os.fork()
         if pid == 0:
             # Ctrl-C reaches all processes of a terminal's group; a worker shall hear it once, from its parent.
             os.setpgid(0, 0)
-            for number in _SIGNALS:
+            for number in passed_on:
                 signal.signal(number, signal.SIG_DFL)
         else:
             self.born[pid] = (index, time.monotonic())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
         return pid == 0
 
     def end(self, number: int) -> None:

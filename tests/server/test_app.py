@@ -1,11 +1,13 @@
 import asyncio
 import signal
 import sys
+import time
 from contextlib import asynccontextmanager
 
 import pytest
 from starlette.responses import PlainTextResponse
 
+from proxy.server.settling import SETTLE_S
 from proxy.settings.values import Server, Settings, Upstream
 from tests.server.clients import a_call, a_client, a_proxy
 from tests.server.engines.raw import answering, raw_server
@@ -203,7 +205,8 @@ async def a_process(settings, directory):
         process._transport.close()
 
 
-async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path, number):
     gate = asyncio.Event()
 
     async def talk(server, reader, writer):
@@ -218,7 +221,7 @@ async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path):
             async with a_client(base) as client, a_client(base) as idle:
                 await client.send(a_call())
                 _, headers = await client.head()
-                process.send_signal(signal.SIGTERM)
+                process.send_signal(number)
                 # A connection without a call is closed, the port is shut, the stream goes on.
                 assert await idle.rest() == b""
                 with pytest.raises(ConnectionError):
@@ -228,6 +231,27 @@ async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path):
                 assert await client.body(headers) == b"onetwo"
             assert await asyncio.wait_for(process.wait(), 30) == 0
             assert await process.stderr.read() == b""
+
+
+async def test_process_says_what_it_waits_for_and_a_second_interrupt_cuts_it_off(tmp_path):
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(CHUNKED + b"3\r\none\r\n")
+        await asyncio.sleep(60)
+
+    async with raw_server(talk) as server:
+        settings = Settings(server=Server(port=0), upstreams={"openai": Upstream(base_url=server.url)})
+        async with a_process(settings, tmp_path) as (process, base), a_client(base) as client:
+            await client.send(a_call())
+            await client.head()
+            process.send_signal(signal.SIGINT)
+            said = (await asyncio.wait_for(process.stdout.readline(), 10)).decode()
+            assert "waits_for_calls" in said
+            assert "calls=1" in said
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            assert await asyncio.wait_for(process.wait(), 30) == 0
+            assert time.monotonic() - began < SETTLE_S - 1
 
 
 async def test_process_adds_no_server_and_date_to_an_answer(tmp_path):

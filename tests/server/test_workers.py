@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.server.workers import listeners
+from proxy.server.workers import endings, listeners
 from tests.server.house import MODEL, a_provider
 from tests.serving import serving as serving_asgi
 
@@ -76,7 +76,7 @@ def test_all_workers_serve_one_port(tmp_path):
 
 
 @needs_proc
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
     with serving(tmp_path) as (process, port):
         assert all(healthy(port) for _ in range(10))
@@ -85,6 +85,13 @@ def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
 
         assert process.wait(20) == 0
         assert not any(alive(pid) for pid in pids)
+
+
+def test_a_terminal_that_closes_ends_nothing_where_that_is_to_be_outlived(monkeypatch):
+    assert set(endings()) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+    monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_IGN)
+    assert set(endings()) == {signal.SIGINT, signal.SIGTERM}
 
 
 @needs_proc
