@@ -1,4 +1,7 @@
+import errno
+import io
 import json
+import sys
 
 import pytest
 import structlog
@@ -66,6 +69,29 @@ def test_a_call_is_logged_as_structlog_would_log_it(capsys):
     assert own.keys() == theirs.keys()
     assert {**own, "timestamp": ""} == {**theirs, "timestamp": ""}
     assert own["timestamp"].endswith("Z")
+
+
+class Full(io.StringIO):
+    """A log on a full disk."""
+
+    def write(self, _text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+@pytest.mark.parametrize("broken", [Full(), closed(), None])
+def test_a_log_that_cannot_be_written_harms_nothing(monkeypatch, form, broken):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", broken)
+        configure(form=form, level="info")
+        structlog.get_logger("x").warning("something")
+        say_calls([a_turn()])
 
 
 def test_calls_that_ended_together_have_a_line_each(capsys):

@@ -1,6 +1,7 @@
 """Calls that end together: each has its own row, and one that trips costs the others nothing."""
 
 import json
+import sys
 
 import pytest
 
@@ -8,6 +9,7 @@ from proxy.server.events import configure
 from proxy.server.settling import settled
 from tests.builders import said, user
 from tests.server.house import MODEL, a_house, a_provider
+from tests.server.test_events import Full
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +58,19 @@ async def test_calls_that_end_together_have_a_row_an_anchor_and_a_line_each(caps
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     said = [line["session"] for line in lines if line["event"] == "context_estimate"]
     assert sorted(said) == sorted(turn.session for turn in turns)
+
+
+async def test_a_log_that_cannot_be_written_costs_no_row_and_no_anchor(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Full())
+        configure(form="json", level="info")
+        async with a_house(a_provider()) as house:
+            held = await three_calls(house)
+            held.ended[1][0].reader = "no reader"
+            await held.settle()
+
+            assert len(await house.turns()) == 2
+            assert None not in await house.ledger.anchors([call.ready.anchor.key for call, _ in held.ended[::2]])
 
 
 async def test_one_that_trips_costs_the_others_nothing():
