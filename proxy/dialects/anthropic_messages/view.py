@@ -161,9 +161,14 @@ def _part(item: Any) -> Part:
             return _material(block)
         case _ if kind.endswith("_tool_result"):
             # A server tool's: encrypted content is bound to what the provider keeps.
-            text = "\n".join(_readable(block.get("content")))
-            name = kind.removesuffix("_tool_result")
-            return ToolResult(call_id=str(block.get("tool_use_id") or ""), name=name, text=text, fixed=True)
+            content = block.get("content")
+            return ToolResult(
+                call_id=str(block.get("tool_use_id") or ""),
+                name=kind.removesuffix("_tool_result"),
+                text="\n".join(_readable(content)),
+                media=tuple(_enclosed(content)),
+                fixed=True,
+            )
         case _:
             return Opaque(kind=kind, size_chars=len(dumps(item)))
 
@@ -196,12 +201,21 @@ def _material(block: Mapping[str, Any]) -> Part:
 
 
 def _readable(value: object) -> list[str]:
-    """All text in a server tool's result that is not encrypted or a mere label."""
+    """All text in a server tool's result that is not encrypted, a file's bytes or a mere label."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
         return [text for item in value for text in _readable(item)]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value.get("type") != "base64":
         items = [item for key, item in value.items() if key != "type" and not key.startswith("encrypted_")]
         return [text for item in items for text in _readable(item)]
     return []
+
+
+def _enclosed(value: object) -> list[Media]:
+    """The documents and pictures that a server tool's result holds as bytes (a PDF that was fetched)."""
+    held = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    if mapping(mapping(value).get("source")).get("type") == "base64":
+        medium = _material(mapping(value))
+        return [medium] if isinstance(medium, Media) else []
+    return [medium for item in held for medium in _enclosed(item)]

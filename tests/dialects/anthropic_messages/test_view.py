@@ -153,6 +153,20 @@ def test_what_the_providers_own_tools_gave_back_is_fixed(block, name, text):
     assert (part.call_id, part.name, part.text, part.fixed) == ("s", name, text, True)
 
 
+@pytest.mark.parametrize("kind", ["document", "image"])
+def test_a_file_that_a_server_tool_fetched_is_a_medium_and_no_text(kind):
+    held = {"type": kind, "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA" * 999}}
+    fetched = {"type": "web_fetch_result", "url": "u", "content": {**held, "title": "t"}}
+
+    part = part_of({"type": "web_fetch_tool_result", "tool_use_id": "s", "content": fetched})
+    by_mcp = part_of({"type": "mcp_tool_result", "tool_use_id": "s", "content": [{"type": "text", "text": "a"}, held]})
+
+    assert (part.text, by_mcp.text) == ("u\nt", "a")
+    for result in (part, by_mcp):
+        assert [medium.size_bytes for medium in result.media] == [2997]
+        assert result.fixed
+
+
 def test_the_providers_own_calls_find_their_results_in_the_same_message():
     message = parsed(
         "assistant",
