@@ -202,7 +202,7 @@ class Line:
         line, measured = deepest(received, anchors)
         return memory_of(received, anchors, line, measured, self.plans)
 
-    def prepared(self, history, *, now=None, summary=None, policy=None, learned=NOTHING_LEARNED, **fields):
+    def prepared(self, history=None, *, now=None, summary=None, policy=None, learned=NOTHING_LEARNED, **fields):
         received = a_received(history, caller=self.caller, recall=self.recall, **fields)
         ready = prepare(
             received,

@@ -77,8 +77,10 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         growth=ready.inputs.growth,
         actual=(usage.input_tokens or 0) - ready.known_tokens,
         anchored=ready.context.basis == "anchored",
-        # A client's side call often leaves out the tools that the conversation's own calls carry.
+        # A client's side call often leaves out the tools that the conversation's own calls carry. Of a history that only the
+        # provider holds, nothing could be counted before its first measured call.
         usable=not conversation.utility
+        and not (conversation.server_history and ready.context.basis == "estimated")
         and is_usable(
             complete=outcome == "ok",
             possible=possible,

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from proxy.exchange.policy import Policy
@@ -180,6 +182,24 @@ def test_a_call_with_a_summary_in_it_teaches_nothing():
 
     assert again.summarised
     assert not line.answered(again).sample.usable
+
+
+def test_a_call_whose_history_only_the_provider_has_teaches_nothing_before_it_is_measured():
+    line = Line()
+
+    def answered(held):
+        body = json.dumps({"model": "m", "input": "go on", "previous_response_id": held}).encode()
+        ready = line.prepared(path="/v1/responses", body=body)
+        found = line.answered(
+            ready, an_observation(usage=Usage(input_tokens=9_000, output_tokens=20), response_id="r2")
+        )
+        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        return found.sample
+
+    first, second = answered("r1"), answered("r2")
+
+    assert (first.anchored, first.usable) == (False, False)
+    assert (second.anchored, second.usable) == (True, True)
 
 
 def test_a_side_call_of_the_client_is_marked():
