@@ -71,7 +71,8 @@ def receive(
     candidates = boundaries(view.notes.extended("ends", lambda known: earlier_ends(conversation.messages, known)))
     if conversation.server_history:
         origin = history_key(seed, conversation.server_history)
-        candidates.append(-1)
+        # What moves on with every call goes on from its last one, also when the same words come again ("go on").
+        candidates = [-1] if conversation.server_moves else [*candidates, -1]
     return Received(
         dialect=dialect,
         view=view,

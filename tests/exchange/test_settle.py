@@ -202,6 +202,19 @@ def test_a_call_whose_history_only_the_provider_has_teaches_nothing_before_it_is
     assert (second.anchored, second.usable) == (True, True)
 
 
+def test_the_same_words_again_go_on_from_the_last_call_of_a_conversation_that_the_provider_holds():
+    line = Line()
+    turns = []
+    for words_, tokens in (("go on", 100), ("why?", 9_000), ("go on", 9_100)):
+        body = json.dumps({"model": "m", "input": words_, "conversation": "c1"}).encode()
+        ready = line.prepared(path="/v1/responses", body=body)
+        found = line.answered(ready, an_observation(usage=Usage(input_tokens=tokens, output_tokens=20)))
+        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        turns.append((found.turn.turn, found.turn.last_input))
+
+    assert turns == [(1, 0), (2, 100), (3, 9_000)]
+
+
 def test_a_side_call_of_the_client_is_marked():
     found = settled([*SEEN[:-1], user("Generate a title for this conversation")])
 
