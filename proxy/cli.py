@@ -4,6 +4,7 @@ import argparse
 import errno
 import json
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -121,6 +122,8 @@ def _serve(options: argparse.Namespace) -> int:
 
     try:
         return serve(settings, announce=lambda host, port: print_addresses(settings, root_url(host, port)))
+    except socket.gaierror as error:
+        raise SettingsError(f"server.host: cannot listen on {settings.server.host!r}: {error.strerror}") from error
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
             raise
@@ -130,9 +133,12 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def print_addresses(settings: Settings, root: str) -> None:
-    """Say that the proxy listens at `root`, and which base URLs clients take. The log has standard error for itself."""
+    """Say that the proxy listens at `root`, which base URLs clients take, and where to watch. The log has standard error for itself."""
     bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-    lines = [f"pruning-proxy {__version__} listens on {bold}{root}{plain} (mode {settings.mode})", "Base URLs to set:"]
+    # Compared with, not listened on.
+    others = " and all other addresses of this machine" if settings.server.host in ("0.0.0.0", "::") else ""  # noqa: S104
+    lines = [f"pruning-proxy {__version__} listens on {bold}{root}{plain}{others} (mode {settings.mode})"]
+    lines.append("Base URLs to set:")
     for clients, url, upstream in (
         ("OpenAI clients", f"{root}/v1", "openai"),
         ("Anthropic clients", root, "anthropic"),
@@ -141,6 +147,7 @@ def print_addresses(settings: Settings, root: str) -> None:
         lines.append(f"  {clients:<18} {bold}{url:<32}{plain} → {settings.upstreams[upstream].base_url}")
     names = ", ".join(name for name, upstream in settings.upstreams.items() if upstream.base_url)
     lines.append(f"  {'by name':<18} {bold}{root + '/up/NAME':<32}{plain} → {names}")
+    lines.append(f"Dashboard: {bold}{root}/_proxy/{plain}")
     print("\n".join(lines), flush=True)
 
 

@@ -14,7 +14,7 @@ import pytest
 from proxy import __version__
 from proxy.cli import COMMANDS, example_file, main, print_addresses, root_url
 from proxy.settings.load import load
-from proxy.settings.values import Settings
+from proxy.settings.values import Server, Settings
 
 
 def run(capsys, *arguments):
@@ -177,7 +177,7 @@ class TestServe:
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            said = [process.stdout.readline() for _ in range(6)]
+            said = [process.stdout.readline() for _ in range(7)]
             root = re.search(r"http://127\.0\.0\.1:\d+", said[0])[0]
             with opened(f"{root}/healthz") as answer:
                 status = answer.status
@@ -192,6 +192,7 @@ class TestServe:
         assert re.search(rf"Anthropic clients +{root} +→ https://api\.anthropic\.com\n", said[3])
         assert re.search(rf"Gemini clients +{root} +→ https://generativelanguage\.googleapis\.com\n", said[4])
         assert re.search(rf"by name +{root}/up/NAME +→ openai, anthropic, gemini, ", said[5])
+        assert said[6] == f"Dashboard: {root}/_proxy/\n"
 
     def test_a_process_that_is_told_to_end_while_it_starts_ends_cleanly(self):
         program = (
@@ -214,6 +215,18 @@ class TestServe:
         assert done.stderr == (
             f"pruning-proxy: server.host, server.port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
         )
+
+    def test_a_host_that_is_none_is_one_line(self):
+        done = as_process("serve", "--host", "nowhere.invalid", "--port", "0", "--store", "memory://")
+
+        assert done.returncode == 2
+        assert re.fullmatch(r"pruning-proxy: server\.host: cannot listen on 'nowhere\.invalid': .+\n", done.stderr)
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+    def test_says_when_it_listens_on_more_than_the_address_that_it_names(self, capsys, host):
+        print_addresses(Settings(server=Server(host=host)), "http://h:5")
+
+        assert "listens on http://h:5 and all other addresses of this machine (mode prune)" in capsys.readouterr().out
 
     def test_on_a_terminal_addresses_stand_out(self, monkeypatch, capsys):
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
