@@ -107,7 +107,13 @@ def test_calls_are_quiet_below_the_level(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_calls_are_plain_for_people(capsys):
+def test_calls_are_plain_for_people_and_only_what_says_something_is_there(capsys):
     configure(form="console", level="info")
-    say_calls([a_turn()])
-    assert "context_estimate" in capsys.readouterr().err
+    say_calls([a_turn(estimated=7, usage=Usage(input_tokens=7))])
+
+    line = capsys.readouterr().err
+    assert "context_estimate" in line
+    assert "None" not in line
+    assert "{}" not in line
+    assert " error=0 error_percent=0.0 " in line
+    assert line.index(" session=") < line.index(" turn=") < line.index(" estimated=")
