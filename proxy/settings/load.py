@@ -18,6 +18,7 @@ from proxy.settings.kinds import WrongValue, convert, expectation
 from proxy.settings.section import Section, is_secret, masked, named_key, shown
 from proxy.settings.sources import (
     NAMED_SECTIONS,
+    PREFIX,
     Given,
     Where,
     dotted,
@@ -52,6 +53,7 @@ def load_with_origins(
 ) -> Loaded:
     """As `load`, and tells for each setting that somebody wrote, who."""
     environ = os.environ if environ is None else environ
+    _check_spelling(environ)
     written = from_standards(environ) + (from_file(config) if config else [])
     command = from_flags(flags)
     names = [("upstreams", name) for name in UPSTREAMS] + [given.where for given in written + command]
@@ -74,6 +76,16 @@ def load_with_origins(
     origins |= {where: given.origin for where, given in last.items()}
     settings = checks.checked(_build(presets | values), origins)
     return Loaded(settings=_with_paths(settings, origins, environ), origins=origins)
+
+
+def _check_spelling(environ: Mapping[str, str]) -> None:
+    """Raises SettingsError for a variable that has one underscore where a setting's has two: nobody would read it."""
+    for where in _known_settings():
+        meant = PREFIX + "__".join(where).upper()
+        written = meant.replace("__", "_")
+        # Kubernetes sets variables for every service, PRUNING_PROXY_SERVER_PORT=tcp://… for one of that name.
+        if written in environ and not environ[written].startswith(("tcp://", "udp://", "sctp://")):
+            raise SettingsError(f"environment variable {written} is no setting; did you mean {meant}?")
 
 
 def setting_names() -> list[str]:

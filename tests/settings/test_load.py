@@ -238,3 +238,19 @@ def test_every_listed_setting_can_be_set_by_a_variable():
             said = ""
 
         assert not said.startswith("unknown setting"), name
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("PRUNING_PROXY_MODE", "PRUNING_PROXY__MODE"),
+        ("PRUNING_PROXY_PRUNE_MIN_CHARS", "PRUNING_PROXY__PRUNE__MIN_CHARS"),
+    ],
+)
+def test_a_variable_with_too_few_underscores_is_not_overlooked(written, meant):
+    with pytest.raises(SettingsError, match=f"{written} is no setting; did you mean {meant}"):
+        load(environ={**HOME, written: "off"})
+
+
+def test_variables_of_an_orchestrator_are_no_settings():
+    assert load(environ={**HOME, "PRUNING_PROXY_SERVER_PORT": "tcp://10.0.0.1:80"}).server.port == 8787
