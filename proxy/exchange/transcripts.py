@@ -3,10 +3,12 @@
 Understood, told apart by what stands in them:
 
     a request body              OpenAI chat, Responses, Anthropic Messages, Gemini; also in an object under `request` or `body`
-    a list of messages          chat or Anthropic
+    a list of messages          chat, Anthropic or Gemini
     lists, or JSON lines        of any of these; bare messages are joined
     Claude Code sessions        `{"type": "user" | "assistant", "message": {…}}`, one content block a line
     Codex sessions              `{"type": "response_item", "payload": {…}}`, or bare Responses items
+    Gemini CLI sessions         `{"type": "user" | "gemini", "id": …, "content": …}`, alone or under `messages`
+    OpenCode exports            `{"messages": [{"info": {…}, "parts": […]}]}`
     the proxy's own             what `store.transcripts` keeps: `{"session": …, "model": …, "request": {…}}`
 
 Clients resend their whole history, so a log of calls holds each conversation many times: what another one begins with
@@ -23,12 +25,13 @@ from proxy.conversation.fingerprint import prefix_keys, seed_key
 from proxy.conversation.model import Conversation
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.exchange import session_files
+from proxy.exchange import more_session_files, session_files
 from proxy.wire.body import dumps, loads
 
 Json = dict[str, Any]
 
 _HISTORIES = ("messages", "input", "contents")
+_SAYS = {"content", "tool_calls", "function_call"}
 _PATHS = {
     "messages": "/v1/chat/completions",
     "anthropic": "/v1/messages",
@@ -89,9 +92,22 @@ def _bodies(entries: list[Json]) -> list[Json]:
         return session_files.claude_code(entries)
     if any(map(session_files.is_codex, entries)):
         return session_files.codex(entries)
+    if any(map(more_session_files.is_gemini_cli, entries)):
+        return more_session_files.gemini_cli(entries)
+    if any(map(more_session_files.is_opencode, entries)):
+        return more_session_files.opencode(entries)
     bodies = [body for entry in entries if (body := _body(entry)) is not None]
-    messages = [entry for entry in entries if isinstance(entry.get("role"), str)]
-    return bodies or ([{"messages": messages}] if messages else [])
+    return bodies or _bare(entries)
+
+
+def _bare(entries: list[Json]) -> list[Json]:
+    """The body that a list of messages would have. Those without content are notes about messages, not messages."""
+    said = [entry for entry in entries if isinstance(entry.get("role"), str)]
+    messages = [entry for entry in said if _SAYS & entry.keys()]
+    contents = [entry for entry in said if "parts" in entry and entry["role"] in ("user", "model")]
+    if messages:
+        return [{"messages": messages}]
+    return [{"contents": contents}] if contents else []
 
 
 def _values(raw: bytes) -> Iterator[Any]:

@@ -33,8 +33,8 @@ _UNKNOWN_WINDOW: Final = 200_000
 _NARROW: Final = 80
 _WIDE: Final = 120
 _READS: Final = (
-    "replay reads OpenAI, Anthropic and Gemini request bodies, lists of messages, and the session files of Claude Code"
-    " and Codex"
+    "replay reads OpenAI, Anthropic and Gemini request bodies, lists of messages, and the session files of Claude Code,"
+    " Codex and Gemini CLI, and what `opencode export` writes"
 )
 _MEMO = Memo(512 * 1024 * 1024)
 

@@ -45,6 +45,21 @@ def test_a_list_and_lines_of_messages_are_one_conversation():
     assert seen(transcripts(lines(*CHAT))[0]) == ["user", "assistant"]
 
 
+def test_a_list_of_gemini_contents_is_a_conversation():
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [{"text": "hello"}]}]
+    (found,) = transcripts(json.dumps(contents).encode())
+
+    assert found.path == "/v1beta/models/model:generateContent"
+    assert json.loads(found.body)["contents"] == contents
+
+
+def test_notes_about_messages_are_no_messages():
+    note = {"id": "msg_1", "role": "assistant", "sessionID": "ses_1", "modelID": "claude", "time": {"created": 1}}
+
+    assert transcripts(json.dumps(note).encode()) == []
+    assert transcripts(lines(note, note)) == []
+
+
 def roles(found):
     return [[message.role for message in conversation.messages] for conversation in found]
 
