@@ -1,6 +1,7 @@
 """The relay's second engine, on aiohttp: the fastest well-kept client that keeps streams as they come."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from proxy.server.engines.base import (
     KEEP_ALIVE_S,
     Grace,
     UpstreamRequest,
+    probed,
 )
 from proxy.wire.headers import Headers
 
@@ -32,7 +34,12 @@ class AiohttpEngine:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60),
+            connector=_Connector(
+                limit=0,
+                keepalive_timeout=KEEP_ALIVE_S,
+                ttl_dns_cache=60,
+                socket_factory=lambda address: probed(socket.socket(*address[:3])),
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_NO_AUTOMATIC_HEADERS,
             auto_decompress=False,

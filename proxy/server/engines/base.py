@@ -1,8 +1,12 @@
 """The seam to whatever HTTP client carries a call to its upstream."""
 
 import asyncio
+import contextlib
+import socket
+import time
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +21,18 @@ KEEP_ALIVE_S = 55.0
 """Idle connections are dropped before the usual 60 s of load balancers do it."""
 STALE_WITHIN_S = 1.0
 """A kept connection that dies this soon after a request, with no byte of an answer, was dead before."""
+PROBES: Final[tuple[tuple[int, int, int], ...]] = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPIDLE", 0) or getattr(socket, "TCP_KEEPALIVE", 0x10), 45),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5),
+)
+"""Socket options by which TCP asks after the other end while an answer takes its time. Firewalls and NATs forget a connection on
+which nothing moves for some minutes (AWS: 350 s), and then a model that thinks for longer is never heard of again. The SDKs set
+the same on their own connections, which end here now."""
+AGE_S: Final = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""A clock for the age of idle connections. It goes on while the machine sleeps (macOS: its monotonic clock does so, but not
+Python's): a laptop that wakes up still holds what all the others have forgotten, and a request on that would wait for minutes."""
 _LOOKS = 8
 _LOOK_S = 0.025
 
@@ -57,6 +73,14 @@ class Grace:
         self._looks -= 1
         if self.lasts:
             self._deadline.set(_LOOK_S)
+
+
+def probed(peer: socket.socket) -> socket.socket:
+    """The socket, now with PROBES as far as the system has them."""
+    for option in PROBES:
+        with contextlib.suppress(OSError):
+            peer.setsockopt(*option)
+    return peer
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import httptools
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from proxy.server.deadline import Deadline
 from proxy.server.engines.arrivals import Arrivals
-from proxy.server.engines.base import HEADER_LIMIT_BYTES, Grace, framed, pieces_of
+from proxy.server.engines.base import AGE_S, HEADER_LIMIT_BYTES, Grace, framed, pieces_of
 from proxy.wire.headers import Headers
 
 _PIECE_BYTES = 1024 * 1024
@@ -32,6 +32,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.idle_since = 0.0
+        """By the clock AGE_S."""
         self.closed = False
         self.answered = False
         """Any byte of the current answer has come."""
@@ -111,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         if reusable:
             self._writer = None
-            self.idle_since = self._loop.time()
+            self.idle_since = AGE_S()
         else:
             self.abort()
         return reusable

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, Grace, UpstreamRequest
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, PROBES, Grace, UpstreamRequest
 from proxy.wire.headers import Headers
 
 _PIECE_BYTES = 256 * 1024
@@ -87,6 +87,7 @@ class HttpxEngine:
             transport = self._transports[ca_file] = httpx.AsyncHTTPTransport(
                 verify=_tls(ca_file),
                 trust_env=False,
+                socket_options=PROBES,
                 limits=httpx.Limits(
                     max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S
                 ),

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest
+from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, probed
 from proxy.server.engines.connection import Connection
 from proxy.wire.headers import Headers, first, written
 
@@ -94,7 +94,7 @@ class LeanEngine:
     def _kept(self, key: tuple[str, int, str | None, bool]) -> Connection | None:
         """The kept connection that was used last, so that the others can grow old."""
         idle = self._idle.get(key)
-        oldest = self._loop.time() - KEEP_ALIVE_S
+        oldest = AGE_S() - KEEP_ALIVE_S
         while idle:
             connection = idle.pop()
             if not connection.closed and connection.idle_since > oldest:
@@ -108,7 +108,9 @@ class LeanEngine:
         try:
             async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
                 addresses = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
-                peer = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S)
+                peer = probed(
+                    await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S)
+                )
                 tls = _tls(request.ca_file) if base.is_tls else None
                 _, connection = await loop.create_connection(
                     Connection, sock=peer, ssl=tls, server_hostname=base.host if tls else None

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,13 @@ async def body_of(answer):
 async def in_pieces(*pieces):
     for piece in pieces:
         yield piece
+
+
+def _timers():
+    """Local port and kind of timer of each connection; 02 is that of probes (Linux, Documentation/networking/proc_net_tcp)."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        yield int(fields[1].rpartition(":")[2], 16), fields[5].partition(":")[0]
 
 
 class EngineContract:
@@ -97,6 +105,26 @@ class EngineContract:
         assert b"content-length" not in bodies[0][0].lower()
         assert b"content-length: 4" in bodies[1][0].lower()
         assert b"transfer-encoding" not in bodies[1][0].lower()
+
+    async def test_the_system_asks_after_the_other_end_while_an_answer_takes_its_time(self):
+        """Firewalls forget connections on which nothing moves for some minutes; the SDKs' own are probed so, too."""
+        if not Path("/proc/net/tcp").exists():
+            pytest.skip("only Linux tells of another socket's timers")
+        timers = []
+
+        async def talk(server, reader, writer):
+            await server.read_request(reader)
+            peer = writer.get_extra_info("peername")[1]
+            # Until what was sent is acknowledged, the socket waits for that instead.
+            while not timers:
+                timers.extend(timer for port, timer in _timers() if port == peer and timer != "01")
+                await asyncio.sleep(0.01)
+            writer.write(OK)
+
+        async with raw_server(talk) as server, self.engine() as engine:
+            await body_of(await engine.send(a_request(server.url)))
+
+        assert timers == ["02"]
 
     async def test_large_bodies_go_both_ways(self):
         block = bytes(range(256)) * 4096

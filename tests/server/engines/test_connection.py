@@ -5,6 +5,7 @@ import weakref
 import pytest
 
 from proxy.errors import UpstreamBroken, UpstreamTimeout
+from proxy.server.engines.base import AGE_S
 from proxy.server.engines.lean_engine import LeanEngine
 from tests.collecting import gone, no_collection
 from tests.server.engines.contract import a_request, body_of, in_pieces
@@ -174,6 +175,20 @@ async def test_kept_connections_grow_old(engine, monkeypatch):
             assert await body_of(await engine.send(a_request(server.url))) == b"ok"
 
         assert (server.connections, time.monotonic() - started < 2) == (2, True)
+
+
+async def test_a_machine_that_slept_sends_nothing_on_what_the_others_have_forgotten(engine, monkeypatch):
+    """The loop's own clock stood still meanwhile."""
+    asleep_s = 0.0
+    for module in ("lean_engine", "connection"):
+        monkeypatch.setattr(f"proxy.server.engines.{module}.AGE_S", lambda: AGE_S() + asleep_s)
+    async with raw_server(answering(OK)) as server:
+        await body_of(await engine.send(a_request(server.url)))
+        await body_of(await engine.send(a_request(server.url)))
+        asleep_s = 3600.0
+        assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+
+        assert server.connections == 2
 
 
 async def test_url_may_have_a_port_of_its_scheme_and_a_name_in_any_script(engine):
