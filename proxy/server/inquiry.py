@@ -18,6 +18,7 @@ from proxy.reports.savings import Savings, savings
 from proxy.reports.sessions import SessionPage, page
 from proxy.server.learning import treatments
 from proxy.server.originals import kept_originals
+from proxy.settings.detours import is_here
 from proxy.settings.values import Settings
 from proxy.stores import open_store, store_file
 
@@ -126,7 +127,8 @@ class Inquiry:
         token = self._settings.server.admin_token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:
-            answer = httpx.get(f"{self._url}/_proxy/api/{path}", headers=headers, timeout=_TIMEOUT_S)
+            url = f"{self._url}/_proxy/api/{path}"
+            answer = httpx.get(url, headers=headers, timeout=_TIMEOUT_S, trust_env=not is_here(url))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ProxyError(f"--url: no answer from {self._url!r} ({type(error).__name__})") from error
         if answer.is_error:

@@ -19,6 +19,7 @@ from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
 from proxy.server.refusals import ErrorBody, send_json
+from proxy.settings.detours import detour_of
 from proxy.settings.values import Upstream
 from proxy.wire.encoding import decode_body
 from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream, with_listed
@@ -150,6 +151,7 @@ class Exchange:
             body=body,
             timeout_s=self.upstream.timeout_s,
             ca_file=self.upstream.ca_file or None,
+            detour=detour_of(self.upstream.http_proxy),
         )
 
     def side_request(self, path: str, body: bytes, header: tuple[bytes, bytes] | None = None) -> UpstreamRequest:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from proxy.errors import SettingsError
+from proxy.settings.detours import AUTO, checked_detour
 from proxy.settings.section import named_key
 from proxy.settings.sources import Where, dotted
 from proxy.settings.values import Log, Server, Settings, Upstream
@@ -97,7 +98,12 @@ def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool
         upstream,
         base_url=base_url(f"{setting}.base_url", upstream.base_url) if upstream.base_url else "",
         ca_file=str(Path(upstream.ca_file).expanduser()) if upstream.ca_file else "",
+        http_proxy=_http_proxy(f"{setting}.http_proxy", upstream.http_proxy),
     )
+
+
+def _http_proxy(setting: str, url: str) -> str:
+    return checked_detour(setting, url) if url not in ("", AUTO) else url
 
 
 def base_url(setting: str, url: str, *, keys_belong: str = "in api_key") -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from proxy.errors import SettingsError
 from proxy.settings import checks
+from proxy.settings.detours import AUTO, detour_in
 from proxy.settings.kinds import WrongValue, convert, expectation
 from proxy.settings.section import Section, is_secret, masked, named_key, shown
 from proxy.settings.sources import (
@@ -75,7 +76,8 @@ def load_with_origins(
     origins = dict.fromkeys(presets, f"profile {profile}")
     origins |= {where: given.origin for where, given in last.items()}
     settings = checks.checked(_build(presets | values), origins)
-    return Loaded(settings=_with_paths(settings, origins, environ), origins=origins)
+    settings = _with_detours(_with_paths(settings, origins, environ), environ)
+    return Loaded(settings=settings, origins=origins)
 
 
 def _check_spelling(environ: Mapping[str, str]) -> None:
@@ -211,6 +213,17 @@ def _build(values: Mapping[Where, Any]) -> Settings:
             case (section,):
                 parts[section] = msgspec.structs.replace(getattr(default, section), **keys)
     return Settings(**parts)
+
+
+def _with_detours(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """The settings with the HTTP proxies that the environment names, where no others are set."""
+    upstreams = {
+        name: msgspec.structs.replace(upstream, http_proxy=detour_in(environ, upstream.base_url) or AUTO)
+        if upstream.http_proxy == AUTO
+        else upstream
+        for name, upstream in settings.upstreams.items()
+    }
+    return msgspec.structs.replace(settings, upstreams=upstreams)
 
 
 def _with_paths(settings: Settings, origins: Mapping[Where, str], environ: Mapping[str, str]) -> Settings:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from proxy.settings.detours import AUTO
+
 Secret = Annotated[str, Meta(extra={"secret": True})]
 """A text that is never shown; the loader also takes `env:VAR` for it."""
 
@@ -42,6 +44,8 @@ def shown(kind: Any, value: Any) -> Any:
     if not is_secret(kind) or not value:
         return value
     if kind == SecretUrl and isinstance(value, str):
+        if value == AUTO:
+            return value
         return _URL_PASSWORD.sub(_mask_credentials, value) if "://" in value else MASK
     if isinstance(value, list | tuple):
         return type(value)(f"{named_key(item)[0]}={MASK}" for item in map(str, value))

@@ -91,6 +91,8 @@ class Upstream(Section, frozen=True, kw_only=True):
     """Seconds without a byte from the provider before the call fails with 504."""
     ca_file: str = ""
     """PEM file with the authorities to trust instead of the system's."""
+    http_proxy: SecretUrl = "auto"
+    """HTTP proxy on the way there (`http://…`); empty: none. `auto`: by HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY."""
     api_key: Secret = ""
     """Replaces the client's key; only together with `server.require_keys`, or anyone who reaches the port could spend."""
 

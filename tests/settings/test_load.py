@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from proxy.errors import SettingsError
+from proxy.settings.detours import detour_of
 from proxy.settings.load import effective, load, load_with_origins, setting_names
 from proxy.settings.values import PRESETS, Settings
 
@@ -254,3 +255,31 @@ def test_a_variable_with_too_few_underscores_is_not_overlooked(written, meant):
 
 def test_variables_of_an_orchestrator_are_no_settings():
     assert load(environ={**HOME, "PRUNING_PROXY_SERVER_PORT": "tcp://10.0.0.1:80"}).server.port == 8787
+
+
+class TestDetours:
+    CORP = "http://me:secret@proxy.corp.example:3128"
+
+    def test_what_the_environment_names_is_on_the_way_to_all_but_this_machine(self):
+        upstreams = load(environ=HOME | {"HTTPS_PROXY": self.CORP, "HTTP_PROXY": self.CORP}).upstreams
+
+        assert detour_of(upstreams["openai"].http_proxy) == self.CORP
+        assert detour_of(upstreams["ollama"].http_proxy) == ""
+
+    def test_a_setting_wins_over_it(self, tmp_path):
+        path = a_file(tmp_path, '[upstreams.openai]\nhttp_proxy = ""\n[upstreams.groq]\nhttp_proxy = "other:1"\n')
+        upstreams = load(path, environ=HOME | {"HTTPS_PROXY": self.CORP}).upstreams
+
+        assert [detour_of(upstreams[name].http_proxy) for name in ("openai", "groq")] == ["", "http://other:1"]
+
+    def test_its_credentials_are_not_shown(self):
+        shown = effective(load(environ=HOME | {"HTTPS_PROXY": self.CORP}))["upstreams"]
+
+        assert shown["openai"]["http_proxy"] == "http://****@proxy.corp.example:3128"
+        assert shown["ollama"]["http_proxy"] == "auto"
+
+    def test_what_is_none_is_refused_by_its_name(self):
+        said = refused(UPSTREAMS__OPENAI__HTTP_PROXY="socks5://me:secret@h:1")
+
+        assert said.startswith("upstreams.openai.http_proxy: expected")
+        assert "secret" not in said

@@ -86,6 +86,7 @@ class AiohttpEngine:
             allow_redirects=False,
             ssl=_tls(request.ca_file) if request.ca_file else True,
             timeout=_timeout(request.timeout_s),
+            proxy=request.detour or None,
         )
         if not 200 <= response.status <= 599:
             response.close()
@@ -146,7 +147,8 @@ class _Response:
 def _mapped(error: BaseException) -> UpstreamError:
     """Our error for one of aiohttp's. Texts of theirs may quote the URL and with it a key: only the class is named."""
     name = type(error).__name__
-    if isinstance(error, aiohttp.ConnectionTimeoutError | aiohttp.ClientConnectorError | aiohttp.InvalidURL):
+    unreachable = aiohttp.ConnectionTimeoutError | aiohttp.ClientConnectorError | aiohttp.InvalidURL
+    if isinstance(error, unreachable | aiohttp.ClientHttpProxyError):
         return UpstreamUnreachable(f"cannot connect to the upstream ({name})")
     if isinstance(error, TimeoutError):
         return UpstreamTimeout("the upstream sent nothing within timeout_s")

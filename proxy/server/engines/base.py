@@ -98,6 +98,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     """Longest silence, before the head and between two pieces of the body."""
     ca_file: str | None = None
+    detour: str = ""
+    """URL of an HTTP proxy to go through: a tunnel to what speaks TLS, else the request names its whole address."""
 
 
 class UpstreamResponse(Protocol):
@@ -132,7 +134,7 @@ class UpstreamResponse(Protocol):
 
 
 class Engine(Protocol):
-    """An HTTP client without opinions: no redirects, cookies, decoding, added headers, environment proxies."""
+    """An HTTP client without opinions: no redirects, cookies, decoding, added headers, proxies but the request's own."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send and wait for the head. Cancelling closes the connection.

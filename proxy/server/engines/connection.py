@@ -31,8 +31,7 @@ class Connection(asyncio.Protocol):
     """See the module."""
 
     def __init__(self) -> None:
-        self.idle_since = 0.0
-        """By the clock AGE_S."""
+        self.idle_since = 0.0  # by the clock AGE_S
         self.closed = False
         self.answered = False
         """Any byte of the current answer has come."""

@@ -20,7 +20,7 @@ class HttpxEngine:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._transports: dict[str | None, httpx.AsyncHTTPTransport] = {}
+        self._transports: dict[tuple[str | None, str], httpx.AsyncHTTPTransport] = {}
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
@@ -67,13 +67,15 @@ class HttpxEngine:
             "pool": request.timeout_s,
         }
         target = base.raw_path.rstrip(b"/") + request.target
-        response = await self._transport(request.ca_file).handle_async_request(
+        # Behind a proxy, the extension would stand in the proxy's own request line.
+        exact = {} if request.detour else {"target": target}
+        response = await self._transport(request.ca_file, request.detour).handle_async_request(
             httpx.Request(
                 request.method,
-                base,
+                base.copy_with(raw_path=target) if request.detour else base,
                 headers=headers,
                 stream=_Stream(content),
-                extensions={"target": target, "timeout": timeout, "trace": trace},
+                extensions={"timeout": timeout, "trace": trace, **exact},
             )
         )
         if not 200 <= response.status_code <= 599:
@@ -81,13 +83,14 @@ class HttpxEngine:
             raise httpx.RemoteProtocolError(f"status {response.status_code}")
         return _Response(response)
 
-    def _transport(self, ca_file: str | None) -> httpx.AsyncHTTPTransport:
-        transport = self._transports.get(ca_file)
+    def _transport(self, ca_file: str | None, detour: str) -> httpx.AsyncHTTPTransport:
+        transport = self._transports.get((ca_file, detour))
         if transport is None:
-            transport = self._transports[ca_file] = httpx.AsyncHTTPTransport(
+            transport = self._transports[ca_file, detour] = httpx.AsyncHTTPTransport(
                 verify=_tls(ca_file),
                 trust_env=False,
                 socket_options=PROBES,
+                proxy=httpx.Proxy(detour) if detour else None,
                 limits=httpx.Limits(
                     max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S
                 ),
@@ -144,7 +147,8 @@ class _Response:
 def _mapped(error: Exception) -> UpstreamError:
     """Our error for one of httpx's; only its class is named, since its text may quote the URL."""
     name = type(error).__name__
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol | httpx.InvalidURL):
+    unreachable = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError
+    if isinstance(error, unreachable | httpx.UnsupportedProtocol | httpx.InvalidURL):
         return UpstreamUnreachable(f"cannot connect to the upstream ({name})")
     if isinstance(error, httpx.TimeoutException):
         return UpstreamTimeout("the upstream sent nothing within timeout_s")

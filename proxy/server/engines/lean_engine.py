@@ -17,12 +17,15 @@ import aiohappyeyeballs
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, probed
 from proxy.server.engines.connection import Connection
+from proxy.server.engines.detour import Detour, detour, tunnel
 from proxy.wire.headers import Headers, first, written
 
 _HAPPY_EYEBALLS_S = 0.25
 """Head start of each address before the next is tried beside it (RFC 8305 section 5)."""
 _CHUNKED: Headers = [(b"transfer-encoding", b"chunked")]
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+_Key = tuple[str, int, str | None, bool, str]
+"""Of connections that may stand for one another: host, port, authorities, whether it is TLS, and the proxy on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,14 @@ class LeanEngine:
     def __init__(self) -> None:
         # Kept, since asking for the running loop is a system call.
         self._loop = asyncio.get_running_loop()
-        self._idle: dict[tuple[str, int, str | None, bool], list[Connection]] = {}
+        self._idle: dict[_Key, list[Connection]] = {}
         self._open: set[Connection] = set()
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
         base = _taken_apart(request.url_base)
         head, chunked = _head(request, base)
-        key = (base.host, base.port, request.ca_file, base.is_tls)
+        key = (base.host, base.port, request.ca_file, base.is_tls, request.detour)
         # What cannot be sent twice does not go where it may be lost.
         connection = self._kept(key) if request.body is None or isinstance(request.body, bytes) else None
         if connection is not None:
@@ -73,7 +76,7 @@ class LeanEngine:
 
     async def _exchange(
         self,
-        key: tuple[str, int, str | None, bool],
+        key: _Key,
         connection: Connection,
         head: bytes,
         request: UpstreamRequest,
@@ -91,7 +94,7 @@ class LeanEngine:
             raise
         return _Response(self, key, connection)
 
-    def _kept(self, key: tuple[str, int, str | None, bool]) -> Connection | None:
+    def _kept(self, key: _Key) -> Connection | None:
         """The kept connection that was used last, so that the others can grow old."""
         idle = self._idle.get(key)
         oldest = AGE_S() - KEEP_ALIVE_S
@@ -104,23 +107,35 @@ class LeanEngine:
         return None
 
     async def _connect(self, base: _Base, request: UpstreamRequest) -> Connection:
-        loop = self._loop
+        through = detour(request.detour) if request.detour else None
         try:
             async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
-                addresses = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
-                peer = probed(
-                    await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S)
-                )
+                peer = await self._reached(base, through)
                 tls = _tls(request.ca_file) if base.is_tls else None
-                _, connection = await loop.create_connection(
+                _, connection = await self._loop.create_connection(
                     Connection, sock=peer, ssl=tls, server_hostname=base.host if tls else None
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
-            raise UpstreamUnreachable(f"cannot connect to the upstream ({type(error).__name__})") from error
+            whom = "the HTTP proxy on the way to the upstream" if through is not None else "the upstream"
+            raise UpstreamUnreachable(f"cannot connect to {whom} ({type(error).__name__})") from error
         self._open.add(connection)
         return connection
 
-    def give_back(self, key: tuple[str, int, str | None, bool], connection: Connection) -> None:
+    async def _reached(self, base: _Base, through: Detour | None) -> socket.socket:
+        """A socket to the upstream, or to a proxy that takes requests for it. Raises UpstreamUnreachable, OSError."""
+        loop = self._loop
+        host, port = (base.host, base.port) if through is None else (through.host, through.port)
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        peer = probed(await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S))
+        if through is not None and base.is_tls:
+            try:
+                await tunnel(loop, peer, through, base.host, base.port)
+            except BaseException:
+                peer.close()
+                raise
+        return peer
+
+    def give_back(self, key: _Key, connection: Connection) -> None:
         """Keep a connection whose exchange is over, or let it go; also what has been idle for too long."""
         if not connection.end():
             self._open.discard(connection)
@@ -139,7 +154,7 @@ class _Response:
 
     __slots__ = ("_connection", "_engine", "_key", "complete", "error", "headers", "status")
 
-    def __init__(self, engine: LeanEngine, key: tuple[str, int, str | None, bool], connection: Connection) -> None:
+    def __init__(self, engine: LeanEngine, key: _Key, connection: Connection) -> None:
         self._engine = engine
         self._key = key
         self._connection: Connection | None = connection
@@ -184,14 +199,16 @@ class _Response:
 
 def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
     """The request's head as bytes, and whether its body goes out chunked."""
-    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), base.path, request.target, base.host_header)
-    body = request.body
+    place, headers, body = base.path, request.headers, request.body
+    if request.detour and not base.is_tls:
+        place, headers = b"http://%b%b" % (base.host_header, place), [*detour(request.detour).headers, *headers]
+    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), place, request.target, base.host_header)
     framing: Headers = []
     if isinstance(body, bytes) or (body is None and request.method in _BODY_METHODS):
         framing = [(b"content-length", b"%d" % len(body or b""))]
     elif body is not None and first(request.headers, b"content-length") is None:
         framing = _CHUNKED
-    return written(start, request.headers, framing), framing is _CHUNKED
+    return written(start, headers, framing), framing is _CHUNKED
 
 
 @lru_cache(maxsize=256)

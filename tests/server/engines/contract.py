@@ -52,6 +52,36 @@ def _timers():
         yield int(fields[1].rpartition(":")[2], 16), fields[5].partition(":")[0]
 
 
+def a_certificate(folder):
+    """The server's side of TLS for localhost, and the file of the authority that vouches for it."""
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    files = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(cert, key)
+    return tls, cert
+
+
+async def tunnelling(server, reader, writer):
+    """What an HTTP proxy does with CONNECT."""
+    head = await server.read_head(reader)
+    host, _, port = head.split(b" ", 2)[1].decode().rpartition(":")
+    far_reader, far_writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"HTTP/1.1 200 Connection established\r\nvia: test\r\n\r\n")
+
+    async def pour(one, other):
+        while piece := await one.read(65536):
+            other.write(piece)
+            await other.drain()
+        other.close()
+
+    try:
+        await asyncio.gather(pour(reader, far_writer), pour(far_reader, writer))
+    finally:
+        far_writer.transport.abort()
+
+
 class EngineContract:
     """Subclass with `make`: the engine's maker."""
 
@@ -471,16 +501,76 @@ class EngineContract:
     # TLS
 
     async def test_authorities_of_an_upstream_of_ones_own_are_trusted_from_a_file(self, tmp_path):
-        key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-        command = (
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-        )
-        files = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
-        subprocess.run([*command.split(), *files], check=True, capture_output=True)
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(cert, key)
+        tls, cert = a_certificate(tmp_path)
         async with raw_server(answering(OK), tls=tls) as server, self.engine() as engine:
             answer = await engine.send(a_request(server.url, ca_file=str(cert)))
             assert await body_of(answer) == b"ok"
             with pytest.raises(UpstreamUnreachable):
                 await engine.send(a_request(server.url))
+
+    # Through an HTTP proxy
+
+    async def test_a_proxy_on_the_way_makes_a_tunnel_to_what_speaks_tls(self, tmp_path):
+        tls, cert = a_certificate(tmp_path)
+        async with (
+            raw_server(answering(OK), tls=tls) as server,
+            raw_server(tunnelling) as between,
+            self.engine() as engine,
+        ):
+            detour = between.url.replace("//", "//me:s%40crt@")
+            for _ in range(2):
+                request = a_request(server.url + "/base", ca_file=str(cert), detour=detour)
+                assert await body_of(await engine.send(request)) == b"ok"
+            # Kept connections through the tunnel are not used for going directly.
+            assert await body_of(await engine.send(a_request(server.url, ca_file=str(cert)))) == b"ok"
+
+        place = server.url.removeprefix("https://").encode()
+        lines = between.heads[0].split(b"\r\n")
+        assert lines[0] == b"CONNECT " + place + b" HTTP/1.1"
+        named = {name.lower(): value for name, value in (line.split(b": ", 1) for line in lines[1:] if line)}
+        # me:s@crt
+        assert (named[b"host"], named[b"proxy-authorization"]) == (place, b"Basic bWU6c0BjcnQ=")
+        assert (between.connections, server.connections) == (1, 2)
+        assert server.heads[0].startswith(b"POST /base/v1/chat/completions HTTP/1.1\r\n")
+        assert not any(b"proxy-authorization" in head.lower() for head in server.heads)
+
+    async def test_a_proxy_on_the_way_gets_the_whole_address_of_what_does_not(self):
+        async with raw_server(answering(OK)) as between, self.engine() as engine:
+            request = a_request("http://models.example:8000/base", detour=between.url.replace("//", "//me:x@"))
+            assert await body_of(await engine.send(request)) == b"ok"
+
+        lines = between.heads[0].split(b"\r\n")
+        assert lines[0] == b"POST http://models.example:8000/base/v1/chat/completions HTTP/1.1"
+        named = {name.lower(): value for name, value in (line.split(b": ", 1) for line in lines[1:] if line)}
+        assert (named[b"host"], named[b"proxy-authorization"]) == (b"models.example:8000", b"Basic bWU6eA==")
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n",
+            b"",
+            b"nonsense\r\n\r\n",
+        ],
+    )
+    async def test_a_proxy_that_makes_no_tunnel_leaves_the_upstream_unreachable(self, answer):
+        async def refuse(server, reader, writer):
+            await server.read_head(reader)
+            writer.write(answer)
+            await writer.drain()
+
+        async with raw_server(refuse) as between, self.engine() as engine:
+            with pytest.raises((UpstreamUnreachable, UpstreamBroken)) as caught:
+                await engine.send(a_request("https://models.example", detour=between.url))
+
+        # Nothing of it was sent, so that it is not for nothing that it can be sent again.
+        assert between.connections <= 2
+        assert "models.example" not in str(caught.value)
+
+    async def test_a_proxy_on_the_way_that_is_not_there_leaves_the_upstream_unreachable(self):
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            nobody = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with self.engine() as engine:
+            with pytest.raises(UpstreamUnreachable):
+                await engine.send(a_request("https://models.example", detour=nobody))
