@@ -18,11 +18,10 @@ from proxy.conversation.pairing import cut_positions
 from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import best_of, words, words_of_json
 from proxy.pruning.policy import PROTECTED_TOOLS
-from proxy.pruning.purse import purse
 from proxy.pruning.reading import shows_failure
-from proxy.pruning.situation import Prices, Situation
+from proxy.pruning.situation import Situation, stays_cached
 from proxy.pruning.standing import first_open, is_protected
-from proxy.pruning.worth import cached_behind, ratios, sent_before, stays_cached, turns_left
+from proxy.pruning.worth import cached_behind, ratios, sent_before, stake_of, turns_left
 
 _LEAST_TOKENS = 4_000
 """What a record must take out, scaled down for windows under 100,000 tokens: for less nothing is worth being forgotten."""
@@ -98,7 +97,7 @@ def _pays(situation: Situation, span: tuple[int, int], behind: int, after: int) 
     cost = write * (behind - removed) - read * behind
     if read * removed * turns_left(situation) <= cost:
         return False
-    return cost <= 0 or cost <= purse(situation, Prices(read=read, write=write))
+    return cost <= 0 or cost <= stake_of(situation)
 
 
 def _span(situation: Situation, policy: CompactPolicy) -> tuple[int, int] | None:

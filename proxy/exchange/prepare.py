@@ -136,6 +136,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         parts_tokens=draft.weighed.contents,
         message_tokens=draft.tokens,
         total=draft.context.total,
+        head=draft.weighed.system + draft.weighed.tools,
         plan=draft.plan,
         window=draft.context.room,
         reserve=draft.context.reserve,

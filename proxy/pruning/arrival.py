@@ -6,7 +6,7 @@ from proxy.conversation.edit import Edit, Replace, ResultEdit, edits_of
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.reading import offers_editing
 from proxy.pruning.results import Standing
-from proxy.pruning.situation import Situation
+from proxy.pruning.situation import Situation, stays_cached
 from proxy.pruning.standing import first_open, standing_results
 from proxy.pruning.strategies.ansi import ansi
 from proxy.pruning.strategies.cap import cap
@@ -20,7 +20,10 @@ _WORTH_CHARS = 200
 
 
 def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
-    """Edits of unseen results, at most one for each. Nothing here can break a prompt cache or a signature."""
+    """Edits of unseen results, at most one for each. Nothing here can break a prompt cache or a signature.
+
+    Nor may a request become too small for the cache.
+    """
     if not policy.enabled or situation.seen >= len(situation.messages):
         return ()
     fresh = [
@@ -33,15 +36,23 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
     before = _whole_before(situation) if policy.repeats else None
     beside: list[Earlier] = []
     edits: list[Edit] = []
+    removed = 0
     for standing in fresh:
         looks_back = before is not None and len(standing.result.text) > _WORTH_CHARS
         earlier = [*before(standing.result.text), *beside] if before is not None and looks_back else []
         edit = _edit(standing, earlier, situation, policy)
-        if edit is not None and edit.tokens_before - edit.tokens_after > _WORTH_TOKENS:
+        saved = edit.tokens_before - edit.tokens_after if edit is not None else 0
+        if edit is not None and saved > _WORTH_TOKENS and _may_go(edit, situation, removed + saved):
             edits.append(edit)
+            removed += saved
         else:
             beside.append(Earlier(standing.key, standing.part, standing.result.text, standing.call))
     return tuple(edits)
+
+
+def _may_go(edit: Replace, situation: Situation, removed: int) -> bool:
+    """Whether the cache still takes what is left; what fills the window goes in any case."""
+    return edit.kind == "cap" or stays_cached(situation, removed)
 
 
 def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:

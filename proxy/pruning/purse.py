@@ -25,7 +25,7 @@ def purse(situation: Situation, prices: Prices) -> float:
 
 def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
     """What the input of the calls so far would have cost without edits, and what it did cost, by the simulated cache."""
-    head = max(0, situation.total - sum(situation.message_tokens))
+    head, minimum = situation.head_tokens, prices.minimum / situation.density
     edits = _replacements(situation)
     tokens = list(situation.message_tokens)
     for _, index, removed in edits:
@@ -38,7 +38,7 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
     for end in call_ends(situation):
         new = sum(tokens[before:end])
         grown = head + new if not before else new
-        unpruned += prices.read * direct + prices.write * grown
+        unpruned += _charged(direct, direct + grown, prices, minimum)
         direct += grown
         kept, sent = sent, sent + grown
         changed = before
@@ -51,10 +51,18 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
             found = entries.found(changed, end) if prices.breakpoints else changed
             kept = head + sum(tokens[:found])
             entries.changed(changed)
-        paid += prices.read * kept + prices.write * (sent - kept)
+        paid += _charged(kept, sent, prices, minimum)
         before = end
         entries.ended(end)
     return unpruned, paid
+
+
+def _charged(cached: int, tokens: int, prices: Prices, minimum: float) -> float:
+    """For a request that begins with `cached` tokens of the one before it. A cache takes nothing below its minimum."""
+    if tokens < minimum:
+        return float(tokens)
+    read = cached if cached >= minimum else 0
+    return prices.read * read + prices.write * (tokens - read)
 
 
 def call_ends(situation: Situation) -> Iterator[int]:

@@ -46,6 +46,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated tokens of each message as it would go out with the inherited plan; 0 for what a summary replaced."""
     total: int
     """The unified formula's estimate of the input, before new edits."""
+    head: int | None = None
+    """Estimated tokens in front of the messages: system text and tools. None: what the total leaves for them."""
     plan: Plan = EMPTY_PLAN
     """Inherited from the deepest anchor, already applied."""
     window: int | None = None
@@ -77,6 +79,23 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     def usable(self) -> int | None:
         """Tokens of the window that input may fill."""
         return None if self.window is None else max(0, self.window - self.reserve)
+
+    @property
+    def head_tokens(self) -> int:
+        """Tokens in front of the messages."""
+        return max(0, self.total - sum(self.message_tokens)) if self.head is None else self.head
+
+    @property
+    def density(self) -> float:
+        """The provider's tokens for each of ours: the total follows its counts, what stands for messages does not."""
+        return self.total / max(1, self.head_tokens + sum(self.message_tokens))
+
+
+def stays_cached(situation: Situation, removed: int) -> bool:
+    """Whether enough is left for the cache to take it: a smaller request is paid in full at every call."""
+    if situation.prices is None:
+        return True
+    return situation.total - situation.density * removed >= situation.prices.minimum
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
 from proxy.pruning.results import Standing
-from proxy.pruning.situation import Prices, Situation
+from proxy.pruning.situation import Prices, Situation, stays_cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
             offers.append((gain, cost, position))
     if not offers:
         return Batch(skipped="would_not_pay" if large_enough else "batch_below_minimum")
-    stake = purse(situation, Prices(read=read, write=write)) if any(cost > 0 for _, cost, _ in offers) else 0.0
+    stake = stake_of(situation) if any(cost > 0 for _, cost, _ in offers) else 0.0
     affordable = [offer for offer in offers if offer[1] <= stake]
     if not affordable:
         return Batch(skipped="would_risk_a_loss")
@@ -75,9 +75,9 @@ def ratios(situation: Situation) -> tuple[float, float]:
     return situation.prices.read, situation.prices.write
 
 
-def stays_cached(situation: Situation, removed: int) -> bool:
-    """Whether enough is left for the cache to take it: a smaller request is paid in full at every call."""
-    return situation.prices is None or situation.total - removed >= situation.prices.minimum
+def stake_of(situation: Situation) -> float:
+    """What a batch may cost at once (pruning.purse)."""
+    return purse(situation, situation.prices or Prices(read=1.0, write=1.0))
 
 
 def turns_left(situation: Situation) -> float:
@@ -91,16 +91,21 @@ def cached_behind(situation: Situation) -> list[int]:
     """For each message the cached tokens that are lost when it changes, as they stand now.
 
     That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
-    front of the message up to the newest entry that is still of use (pruning.entries).
+    front of the message up to the newest entry that is still of use (pruning.entries). Where too little is left in front
+    of it for a cache to find, that is lost too, system text and tools with it.
     """
     end = sent_before(situation)
     behind = [*accumulate(reversed(situation.message_tokens[:end]), initial=0)]
     behind = behind[::-1] + [0] * (len(situation.messages) - end)
-    if situation.prices is None or not situation.prices.breakpoints:
+    if situation.prices is None:
         return behind
-    entries = _entries(situation)
-    now = len(situation.messages)
-    return [behind[entries.found(index, now)] for index in range(now + 1)]
+    if situation.prices.breakpoints:
+        entries = _entries(situation)
+        now = len(situation.messages)
+        behind = [behind[entries.found(index, now)] for index in range(now + 1)]
+    whole = situation.head_tokens + behind[0]
+    spare = whole - situation.prices.minimum / situation.density
+    return [0 if spare < 0 else lost if lost <= spare else whole for lost in behind]
 
 
 def _entries(situation: Situation) -> Entries:

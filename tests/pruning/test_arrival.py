@@ -3,6 +3,7 @@
 from proxy.conversation.edit import Plan
 from proxy.pruning.arrival import arrive
 from proxy.pruning.policy import ArrivePolicy
+from proxy.pruning.situation import Prices
 from tests.pruning.builders import a_situation, answered, call, next_turn, places, result, rounds, user, words
 
 BOLD = ArrivePolicy(collapse=True)
@@ -108,3 +109,18 @@ def test_each_edit_knows_at_which_call_it_was_decided():
 
     assert edit.decided == 5
     assert places([edit], situation) == [(4, 0)]
+
+
+def test_as_much_is_left_as_the_cache_takes():
+    text = words("same", 500)
+    situation = a_situation(rounds(text, text), prices=Prices(read=0.1, write=1.0, minimum=1000))
+    roomy = a_situation(rounds(words("other", 600), text, text), prices=situation.prices)
+
+    assert arrive(situation, ArrivePolicy()) == ()
+    assert [edit.kind for edit in arrive(roomy, ArrivePolicy())] == ["repeat"]
+
+
+def test_what_fills_the_window_is_cut_whatever_the_cache_takes():
+    situation = a_situation(rounds(words("large", 5000)), window=4000, prices=Prices(read=0.1, write=1.0, minimum=4096))
+
+    assert [edit.kind for edit in arrive(situation, ArrivePolicy())] == ["cap"]

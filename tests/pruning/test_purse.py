@@ -49,6 +49,20 @@ def test_system_and_tools_are_on_the_bill():
     assert bills(with_head, PRICES)[0] - bills(plain, PRICES)[0] == pytest.approx(1.25 * 1000 + 0.1 * 1000)
 
 
+def test_what_is_too_short_for_the_cache_is_paid_in_full():
+    messages = answered(rounds(words("a", 100), words("b", 200)))
+    tokens = a_situation(messages).message_tokens
+    first, second, third = tokens[0], sum(tokens[:3]), sum(tokens[:5])
+    least = Prices(read=0.1, write=1.25, minimum=second)
+    edited = a_situation(messages, Plan((clear(a_situation(messages), 2, 90, decided=5),)))
+
+    assert bills(a_situation(messages), least)[0] == pytest.approx(
+        first + 1.25 * second + 0.1 * second + 1.25 * (third - second)
+    )
+    # The cache has an entry behind message 0, which is too short.
+    assert bills(edited, least)[1] == pytest.approx(first + 1.25 * second + 1.25 * (third - 90))
+
+
 def test_an_edit_costs_a_rewrite_from_the_last_call_before_it_and_saves_at_every_later_one():
     messages = answered(rounds(words("a", 100), words("b", 100), words("c", 100)))
     plain = a_situation(messages)

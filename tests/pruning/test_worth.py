@@ -89,3 +89,36 @@ def test_where_any_prefix_is_found_a_change_loses_only_what_stands_behind_it(pri
     behind = cached_behind(situation)
 
     assert [behind[index] - behind[index + 1] for index in range(5)] == list(situation.message_tokens[:5])
+
+
+def test_a_prefix_that_is_too_short_for_the_cache_is_lost_with_what_stands_behind_it():
+    messages = answered(rounds(words("a", 100), words("b", 50)))
+    total = 70 + sum(a_situation(messages).message_tokens)
+    for write in (1.0, 1.25):
+        plain = a_situation(messages, prices=Prices(read=0.1, write=write), total=total)
+        whole = 70 + sum(plain.message_tokens[:5])
+        least = a_situation(messages, prices=Prices(read=0.1, write=write, minimum=150), total=total)
+        found, lost = cached_behind(plain), cached_behind(least)
+
+        assert lost[4] == found[4] < whole
+        assert lost[2] == whole
+        assert lost[5:] == [0, 0]
+
+
+def test_what_was_too_short_for_the_cache_has_nothing_to_lose():
+    messages = answered(rounds(words("a", 100)))
+
+    assert not any(cached_behind(a_situation(messages, prices=Prices(read=0.1, write=1.25, minimum=1000))))
+
+
+def test_to_lose_a_prefix_is_part_of_what_a_batch_costs():
+    messages = answered(rounds(words("a", 3000), words("b", 3000)))
+    total = 2000 + sum(a_situation(messages).message_tokens)
+    why = []
+    for minimum in (0, 2500):
+        prices = Prices(read=0.1, write=1.0, minimum=minimum)
+        situation = a_situation(messages, prices=prices, total=total, expected_turns=10)
+        first, _ = standing_results(situation)
+        why.append(best_batch([(first, 10)], situation, minimum=0, chars=0).skipped)
+
+    assert why == ["would_risk_a_loss", "would_not_pay"]
