@@ -12,7 +12,7 @@ from itertools import accumulate
 from proxy.conversation.model import Message
 
 LOOKBACK = 20
-"""Content blocks before a breakpoint within which earlier entries are looked for (Anthropic docs, "Prompt caching")."""
+"""Content blocks at which an earlier entry is looked for, the breakpoint's own first (Anthropic docs, "Prompt caching")."""
 
 
 class Entries:
@@ -37,4 +37,4 @@ class Entries:
         0: none of the history; system text and tools have a breakpoint of their own.
         """
         last = self._ends[bisect_right(self._ends, at) - 1]
-        return last if self._parts[end] - self._parts[last] <= LOOKBACK else 0
+        return last if self._parts[end] - self._parts[last] < LOOKBACK else 0

@@ -35,12 +35,13 @@ def test_entries_behind_a_change_are_never_found_again():
 def test_an_entry_that_is_too_far_back_is_not_found():
     calls = range(1, 1 + LOOKBACK, 2)
 
-    assert played(*calls).found(1, 1 + LOOKBACK) == 1
-    assert played(*calls).found(1, 3 + LOOKBACK) == 0
+    # Blocks 2 to 20 and the first: with the breakpoint's own block, 20 are looked at.
+    assert played(*calls).found(1, LOOKBACK) == 1
+    assert played(*calls).found(1, 1 + LOOKBACK) == 0
 
 
 def test_each_part_of_a_message_counts_as_a_block():
-    wide = a_message("user", *(Text(text=str(number)) for number in range(LOOKBACK)))
+    wide = a_message("user", *(Text(text=str(number)) for number in range(LOOKBACK - 1)))
     entries = Entries([MESSAGES[0], wide, MESSAGES[1]])
     entries.ended(1)
 
