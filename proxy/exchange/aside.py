@@ -30,6 +30,7 @@ def aside(ready: Ready, anchor: Anchor) -> Anchor | None:
             input_tokens=left,
             cache_read_tokens=None if usage.cache_read_tokens is None else min(left, usage.cache_read_tokens),
             cache_write_tokens=None if usage.cache_write_tokens is None else min(left, usage.cache_write_tokens),
+            hour_write_tokens=None if usage.hour_write_tokens is None else min(left, usage.hour_write_tokens),
         )
     return msgspec.structs.replace(
         anchor, key=ready.received.keys[at], usage=usage, replies=anchor.replies if is_answered else ()

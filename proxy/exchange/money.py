@@ -7,7 +7,7 @@ from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price
-from proxy.tokens.usage import Usage
+from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +39,7 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
 def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> Simulated:
     """What the provider would have reported for the request as the client sent it: `unpruned` tokens of input."""
     before = ready.before
+    earlier = before.usage if before is not None and before.usage is not None else NOT_REPORTED
     return simulate(
         habit,
         input_tokens=unpruned,
@@ -46,7 +47,8 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
         warm_tokens=ready.anchor.warm_tokens,
         idle_s=ready.anchor.at - before.at if before is not None else 0.0,
         output_tokens=usage.output_tokens,
-        caches=_cached(usage) or (before is not None and before.usage is not None and _cached(before.usage)),
+        caches=_cached(usage) or _cached(earlier),
+        hour=usage.keeps_an_hour or earlier.keeps_an_hour,
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from proxy.pricing.prices import Price
+from proxy.pricing.prices import HOUR_FACTOR, Price
 
 
 class Counts(Protocol):
@@ -21,6 +21,10 @@ class Counts(Protocol):
         """Part of the input."""
 
     @property
+    def hour_write_tokens(self) -> int | None:
+        """Part of what was written."""
+
+    @property
     def output_tokens(self) -> int | None:
         """All output, reasoning included."""
 
@@ -34,6 +38,6 @@ def cost(usage: Counts, price: Price | None) -> float | None:
     return (
         max(0, usage.input_tokens - read - written) * rates.input
         + read * rates.cache_read
-        + written * rates.cache_write
+        + (written + (HOUR_FACTOR - 1) * (usage.hour_write_tokens or 0)) * rates.cache_write
         + (usage.output_tokens or 0) * rates.output
     )

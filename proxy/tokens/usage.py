@@ -17,9 +17,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Part of the input."""
     cache_write_tokens: int | None = None
     """Part of the input."""
+    hour_write_tokens: int | None = None
+    """Part of what was written: to live for an hour instead of minutes, at a higher price. None for none."""
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     """Part of the output; 0 means that the provider said 0 or that it splits without reasoning."""
+
+    @property
+    def keeps_an_hour(self) -> bool:
+        """Whether most of what the call wrote to the cache was written for an hour."""
+        return 2 * (self.hour_write_tokens or 0) > (self.cache_write_tokens or 0)
 
     def merged(self, later: "Usage") -> "Usage":
         """This usage with every field that `later` reports; streams repeat and correct themselves."""
@@ -29,6 +36,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             input_tokens=_last(self.input_tokens, later.input_tokens),
             cache_read_tokens=_last(self.cache_read_tokens, later.cache_read_tokens),
             cache_write_tokens=_last(self.cache_write_tokens, later.cache_write_tokens),
+            hour_write_tokens=_last(self.hour_write_tokens, later.hour_write_tokens),
             output_tokens=_last(self.output_tokens, later.output_tokens),
             reasoning_tokens=_last(self.reasoning_tokens, later.reasoning_tokens),
         )

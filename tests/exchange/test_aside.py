@@ -82,6 +82,14 @@ def test_parts_of_the_input_are_not_more_than_is_left_of_it():
     assert found.aside.usage.cache_write_tokens == 2
 
 
+def test_what_was_written_for_an_hour_is_no_more_than_what_is_left():
+    line = Line(QUIET)
+    usage = Usage(input_tokens=20, cache_write_tokens=20, hour_write_tokens=18, output_tokens=5)
+    found = line.answered(line.prepared(behind([user("a")], 1)), an_observation(usage=usage)).aside.usage
+
+    assert found.hour_write_tokens == found.cache_write_tokens == found.input_tokens
+
+
 def test_an_ordinary_conversation_is_remembered_once():
     line = Line(QUIET)
 

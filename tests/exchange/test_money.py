@@ -63,3 +63,14 @@ def test_a_client_that_uses_no_cache_is_not_credited_with_one():
     whole = ready.context.total + ready.removed_tokens
 
     assert money.unpruned == pytest.approx(cost(Usage(input_tokens=whole, output_tokens=5), PRICE))
+
+
+def test_a_client_that_pays_for_an_hour_would_have_paid_for_it_unpruned():
+    ready = pruned()
+    sent = ready.context.total
+    usage = Usage(input_tokens=sent, cache_write_tokens=sent, output_tokens=5)
+    hour = Usage(input_tokens=sent, cache_write_tokens=sent, hour_write_tokens=sent, output_tokens=5)
+    brief, long = (money_of(ready, one, PRICE, HABIT) for one in (usage, hour))
+
+    assert long.paid == pytest.approx(1.6 * (brief.paid - 5 * PRICE.rates.output) + 5 * PRICE.rates.output)
+    assert long.unpruned > brief.unpruned

@@ -646,3 +646,23 @@ def test_r19_steps_are_never_summed():
 
     assert last.context.last_input == 10_000
     assert last.context.total < 10_100
+
+
+@pytest.mark.parametrize(("idle_s", "hour", "new"), [(200, False, 0), (900, False, 3), (900, True, 0), (3700, True, 3)])
+def test_a_cache_that_the_client_keeps_for_an_hour_is_not_cold_after_minutes(idle_s, hour, new):
+    line = Line(
+        Policy(
+            prices=Prices(read=0.1, write=1.25),
+            prune=PrunePolicy(protect_tokens=0, minimum_tokens=0),
+            compact=CompactPolicy(trigger="off"),
+            horizon=1,
+        )
+    )
+    history = rounds(*(words(f"r{number}", 1000) for number in range(3)))
+    first = line.prepared([*history, said("read"), user("go on")], now=1000.0)
+    sent = first.context.total
+    usage = Usage(input_tokens=sent, cache_write_tokens=sent, hour_write_tokens=sent if hour else None, output_tokens=1)
+    line.answered(first, an_observation("well", usage=usage))
+    ready = line.prepared([*history, said("read"), user("go on"), said("well"), user("and now?")], now=1000.0 + idle_s)
+
+    assert len(ready.new_edits) == new

@@ -75,3 +75,12 @@ def test_parts_never_exceed_the_input(habit, total, shared, warm, idle_s):
 
     assert 0 <= call.cache_read_tokens + call.cache_write_tokens <= total
     assert call.cache_read_tokens <= min(warm, shared)
+
+
+def test_what_is_written_for_an_hour_is_warm_for_an_hour():
+    late = a_call(idle_s=3000, hour=True)
+
+    assert charged(late) == (50_000, 10_000, 60_000)
+    assert late.hour_write_tokens == 10_000
+    assert charged(a_call(idle_s=3601, hour=True)) == (0, 60_000, 60_000)
+    assert a_call().hour_write_tokens is None

@@ -18,6 +18,8 @@ PRICE = Price(
         (Usage(input_tokens=100), 1000),
         (Usage(input_tokens=100, cache_read_tokens=80, cache_write_tokens=15, output_tokens=1), 50 + 80 + 180 + 100),
         (Usage(input_tokens=1001, output_tokens=1), 20_220),
+        # Twice the input price instead of 1.25 of it.
+        (Usage(input_tokens=100, cache_write_tokens=100, hour_write_tokens=50), 50 * 12 + 50 * 19.2),
         # Impossible parts never make it negative.
         (Usage(input_tokens=10, cache_read_tokens=50), 50),
     ],

@@ -60,3 +60,10 @@ def test_a_tiny_request_with_tools_is_believed_where_the_server_charges_no_tool_
     assert is_possible(Usage(input_tokens=62), window=None, sent_estimate=62 + 346)
     assert is_possible(Usage(input_tokens=20), window=None, sent_estimate=20 + 346 + 12)
     assert not is_possible(Usage(input_tokens=62), window=None, sent_estimate=2000)
+
+
+def test_a_cache_is_kept_for_an_hour_where_most_was_written_so():
+    assert Usage(cache_write_tokens=100, hour_write_tokens=51).keeps_an_hour
+    assert not Usage(cache_write_tokens=100, hour_write_tokens=50).keeps_an_hour
+    assert not Usage(cache_write_tokens=0).keeps_an_hour
+    assert not NOT_REPORTED.keeps_an_hour

@@ -36,6 +36,7 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
         input_tokens=None if plain is None else plain + (read or 0) + (written or 0),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        hour_write_tokens=count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None,
         output_tokens=output,
         reasoning_tokens=thinking if thinking is None or output is None else min(thinking, output),
     )

@@ -31,6 +31,17 @@ def test_c35_c36_usage_is_brought_to_the_normal_form(raw, expected):
     assert normal_form(raw) == Usage(**dict(zip(names, expected, strict=True)))
 
 
+def test_what_is_written_for_an_hour_is_told_apart():
+    written = {"input_tokens": 3, "cache_read_input_tokens": 10, "cache_creation_input_tokens": 20, "output_tokens": 1}
+    halves = {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 15}
+
+    assert normal_form({**written, "cache_creation": halves}).hour_write_tokens == 15
+    assert (
+        normal_form({**written, "cache_creation": {**halves, "ephemeral_1h_input_tokens": 0}}).hour_write_tokens is None
+    )
+    assert normal_form({**written, "cache_creation": None}).hour_write_tokens is None
+
+
 def test_nothing_reported_is_not_zero():
     assert normal_form({}) is NOT_REPORTED
 
