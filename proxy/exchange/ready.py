@@ -153,8 +153,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     option = drop_option(received, draft.weighed.index, sent.plan, policy)
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
-    came = draft.weighed.total
-    removed = max(0, came - sum(sent.tokens))
+    removed = _removed(sent)
     body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
     # In two steps: of more than 15 names in one call Python makes a dict first.
     ready = Ready(
@@ -166,7 +165,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         context=sent.context,
         estimated=sent.estimated,
         removed_tokens=removed,
-        would_remove_tokens=0 if sends else max(0, came - sum(draft.tokens)),
+        would_remove_tokens=0 if sends else _removed(draft),
         weighed=draft.weighed,
         inputs=sent.inputs,
         before=memory.measured,
@@ -184,6 +183,11 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         header=option.header if option is not None else None,
         joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
     )
+
+
+def _removed(draft: Draft) -> int:
+    """Tokens that the plan takes out, by what was learned of the provider's counts: as the total is predicted."""
+    return round(max(0, draft.weighed.total - sum(draft.tokens)) * draft.learned.factor)
 
 
 def _wants_marks(received: Received, policy: Policy) -> bool:

@@ -124,3 +124,14 @@ def test_a_session_is_named_after_its_first_call():
     assert session_id(b"k") == session_id(b"k") != session_id(b"l")
     assert len(session_id(b"k")) == 16
     assert ready(a_draft()).anchor.session == session_id(a_received(HISTORY).keys[-1])
+
+
+def test_what_was_taken_out_is_told_in_the_providers_tokens():
+    plain = a_draft()
+    plan = plan_of(a_clear(plain.received, 2))
+    denser = structs.replace(plain, learned=structs.replace(NOTHING_LEARNED, coefficients=(1.5, 0.0, 0.0, 0.0)))
+    observed = structs.replace(denser, policy=replace(QUIET, mode="observe"))
+
+    assert ready(plain.under(plan)).removed_tokens == 998
+    assert ready(denser.under(plan)).removed_tokens == 1497
+    assert ready(observed.under(plan)).would_remove_tokens == 1497
