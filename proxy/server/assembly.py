@@ -12,6 +12,7 @@ from proxy.server.app import App, run
 from proxy.server.board import Board
 from proxy.server.control import control_plane, pages
 from proxy.server.control.desk import Desk
+from proxy.server.descriptors import raise_limit
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.events import configure, outlet
 from proxy.server.handler import Handler
@@ -85,6 +86,7 @@ def serve(settings: Settings, announce: Callable[[str, int], None] = lambda _hos
     """Serve until a signal ends it; gives the exit code. `announce` is told the address once it listens."""
     configure(form=settings.log.format, level=settings.log.level, for_good=True)
     map_large_blocks()
+    raise_limit()
     if settings.log.otlp_endpoint:
         # Said once, here, instead of by each worker.
         _tracing_class()

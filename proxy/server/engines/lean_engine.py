@@ -5,6 +5,7 @@ price is that there is no HTTP/2 here, which no provider asks for.
 """
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -117,7 +118,7 @@ class LeanEngine:
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             whom = "the HTTP proxy on the way to the upstream" if through is not None else "the upstream"
-            raise UpstreamUnreachable(f"cannot connect to {whom} ({type(error).__name__})") from error
+            raise UpstreamUnreachable(f"cannot connect to {whom} ({_named(error)})") from error
         self._open.add(connection)
         return connection
 
@@ -209,6 +210,12 @@ def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
     elif body is not None and first(request.headers, b"content-length") is None:
         framing = _CHUNKED
     return written(start, headers, framing), framing is _CHUNKED
+
+
+def _named(error: Exception) -> str:
+    """The kind of an error, for people: of the system's own where its class says nothing (EMFILE: too many open files)."""
+    code = errno.errorcode.get(getattr(error, "errno", None) or 0) if type(error) is OSError else None
+    return code or type(error).__name__
 
 
 @lru_cache(maxsize=256)

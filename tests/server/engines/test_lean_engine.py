@@ -1,5 +1,8 @@
+import errno
+
 import pytest
 
+from proxy.errors import UpstreamUnreachable
 from proxy.server.engines.lean_engine import LeanEngine
 from tests.server.engines.contract import EngineContract, a_request, body_of, in_pieces
 from tests.server.engines.raw import raw_server
@@ -17,3 +20,22 @@ class TestLeanEngine(EngineContract):
             assert await body_of(await engine.send(a_request(server.url, body=in_pieces(b"{}")))) == b"ok"
 
         assert (server.connections, len(server.heads)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "EMFILE"),
+        (OSError("several addresses"), "OSError"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "ConnectionRefusedError"),
+    ],
+)
+async def test_why_there_is_no_connection_is_said_by_the_system_s_own_name_where_the_class_says_nothing(
+    monkeypatch, error, said
+):
+    async def start_connection(*_args, **_named):
+        raise error
+
+    monkeypatch.setattr("aiohappyeyeballs.start_connection", start_connection)
+    with pytest.raises(UpstreamUnreachable, match=rf"cannot connect to the upstream \({said}\)"):
+        await LeanEngine().send(a_request("http://127.0.0.1:1"))
