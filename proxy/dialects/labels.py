@@ -5,6 +5,7 @@ Order after router-for-me/CLIProxyAPI#4554; names by client in coder/coder `aibr
 underscores.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -37,16 +38,19 @@ LABEL_HEADERS = (
 _FIELDS = ("session_id", "sessionId", "prompt_cache_key")
 _NAMING = frozenset((*_FIELDS, "metadata", "conversation"))
 """All fields that are looked at."""
-_PRINTABLE = re.compile(r"[\x21-\x7e]{1,512}")
+_MOST_CHARS = 512
+_PRINTABLE = re.compile(rf"[\x21-\x7e]{{1,{_MOST_CHARS}}}")
 
 
 def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-    """The session's name as the client gives it; empty when it gives none or one with odd characters.
+    """The session's name as the client gives it; empty when it gives none or one with odd characters. A user's own may be words.
 
     `headers` has lower-case names, and need have no others than `LABEL_HEADERS`; `fields` are the request's small top-level values.
     """
     if not headers and _NAMING.isdisjoint(fields):
         return ""
+    if own := _words(headers.get(LABEL_HEADERS[0], "")):
+        return own
     candidates: list[object] = [headers[name] for name in LABEL_HEADERS if name in headers]
     metadata = fields.get("metadata")
     if isinstance(metadata, dict):
@@ -58,6 +62,17 @@ def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
         if isinstance(candidate, str) and _PRINTABLE.fullmatch(candidate):
             return candidate
     return ""
+
+
+def _words(name: str) -> str:
+    """What a user calls a session, in any script; empty when it is too long or holds what cannot be shown."""
+    if not name.isascii():
+        # A header's bytes come as Latin-1, whatever they are; nearly always they are UTF-8.
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("latin-1").decode()
+    name = name.strip()
+    # Composed emoji hold joiners, which Python does not call printable.
+    return name if len(name) <= _MOST_CHARS and name.replace("\u200d", "").isprintable() else ""
 
 
 def _claude_code(user_id: object) -> str | None:

@@ -5,6 +5,12 @@ from proxy.dialects.labels import label_of
 LABELS = [
     # A user's own name for it comes before all.
     ({"x-context-session": "mine", "x-claude-code-session-id": "cc"}, {}, "mine"),
+    ({"x-context-session": " fix the login ", "x-claude-code-session-id": "cc"}, {}, "fix the login"),
+    ({"x-context-session": "名前 ünï".encode().decode("latin-1")}, {}, "名前 ünï"),
+    ({"x-context-session": "ünï"}, {}, "ünï"),
+    ({"x-context-session": "\U0001f9d1\u200d\U0001f4bb".encode().decode("latin-1")}, {}, "\U0001f9d1\u200d\U0001f4bb"),
+    ({"x-context-session": "a\x1b[31m", "thread-id": "t"}, {}, "t"),
+    ({"x-context-session": "x" * 513, "thread-id": "t"}, {}, "t"),
     # Headers of clients.
     ({"x-claude-code-session-id": "0f1e"}, {"metadata": {"user_id": "user_1_account__session_other"}}, "0f1e"),
     ({"session-id": "codex", "thread-id": "thread"}, {}, "codex"),
