@@ -63,6 +63,9 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     """False when the store no longer has that plan."""
     observed: bool
     """True when the plan was only observed: the call went out as it came, and nothing of this stands in it."""
+    removed_tokens: int
+    """Estimated tokens that the newest call did not send, or would not have sent. More than the edits' sum where a summary has
+    swallowed earlier ones: it counts what stood there then."""
     edits: tuple[EditRow, ...]
     """In the order in which they were decided."""
 
@@ -75,6 +78,7 @@ def edits(turn: Turn, plan: Plan | None, originals: Originals | None = None) -> 
         turn=turn.turn,
         known=plan is not None,
         observed=bool(found) and not turn.edits,
+        removed_tokens=turn.removed_tokens or turn.would_remove_tokens,
         edits=tuple(edit_row(number, edit, originals) for number, edit in enumerate(found, start=1)),
     )
 

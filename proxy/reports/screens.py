@@ -143,7 +143,7 @@ def edits_screen(shown: Edits) -> RenderableType:
         return f"session {shown.session}: the store no longer has the plan of turn {shown.turn}"
     if not shown.edits:
         return f"session {shown.session}: nothing was taken out"
-    saved = sum(edit.saved_tokens for edit in shown.edits)
+    saved = shown.removed_tokens or sum(edit.saved_tokens for edit in shown.edits)
     head = (
         f"[bold]Edits of session {shown.session}[/bold], turn {shown.turn}: {len(shown.edits)}, {signed(-saved)} tokens"
     )

@@ -34,10 +34,14 @@ class House:
             heard = await ask(self.client, body_of(self.session, histories[number], model), number)
             assert heard.status == 200, heard.error
 
-    async def greet(self, text):
+    async def greet(self, text, label=""):
         """A conversation of one turn that begins with this text."""
         body = dumps({"model": MODEL, "messages": [{"role": "user", "content": text}]})
-        headers = {"content-type": "application/json", "authorization": "Bearer demo"}
+        headers = {
+            "content-type": "application/json",
+            "authorization": "Bearer demo",
+            "x-context-session": label.encode(),
+        }
         answer = await self.client.post("/v1/chat/completions", content=body, headers=headers)
         assert answer.status_code == 200, answer.text
 

@@ -379,6 +379,22 @@ async def test_nothing_is_wider_than_the_window_and_targets_are_large(page, repl
             assert picture.stat().st_size > 10_000
 
 
+async def test_no_word_of_the_frame_is_broken_and_long_names_end_after_two_lines(page, tmp_path):
+    async with house(tmp_path) as running:
+        await running.greet("hello", label="名前 " + "n" * 300)
+        for width in (320, 375, 390, 1280):
+            await page.size(width)
+            await visit(page, running)
+            heights = "[...document.querySelectorAll('.top .segmented span')].map((word) => word.firstChild)"
+            heights += ".map((word) => { const range = document.createRange(); range.selectNode(word); return range.getClientRects().length; })"
+            assert set(await page.run(heights)) == {1}
+            name = "document.querySelector('.sessions .who a span')"
+            assert await page.run(f"{name}.clientHeight <= 2.2 * parseFloat(getComputedStyle({name}).lineHeight)")
+            assert (await page.run(f"{name}.title")).startswith("名前 nnn")
+        async with left(page):
+            pass
+
+
 async def test_without_calls_it_says_which_base_urls_to_set(page, tmp_path):
     async with house(tmp_path) as fresh, left(page):
         await visit(page, fresh)

@@ -83,6 +83,11 @@ def test_what_was_only_observed_is_told_from_what_was_sent():
     assert not edits(a_turn(edits={}), Plan()).observed
 
 
+def test_how_much_the_newest_call_left_out_is_told_whatever_the_edits_sum_up_to():
+    assert edits(a_turn(removed_tokens=40_000), None).removed_tokens == 40_000
+    assert edits(a_turn(would_remove_tokens=500), None).removed_tokens == 500
+
+
 def test_a_plan_that_the_store_has_lost_is_not_an_empty_one():
     assert not edits(a_turn(), None).known
     assert edits(a_turn(), Plan()).known

@@ -141,8 +141,9 @@ def an_edit(**more):
     return EditRow(**{**known, **more})
 
 
-def edits_of(*rows, known=True, observed=False):
-    return printed(edits_screen(Edits(session="s1", turn=9, known=known, observed=observed, edits=rows)))
+def edits_of(*rows, known=True, observed=False, removed=0):
+    shown = Edits(session="s1", turn=9, known=known, observed=observed, removed_tokens=removed, edits=rows)
+    return printed(edits_screen(shown))
 
 
 def test_each_edit_is_listed_with_its_call_and_both_texts():
@@ -154,6 +155,10 @@ def test_each_edit_is_listed_with_its_call_and_both_texts():
     assert "after: [gone]" in lines
     assert "2. clear read [x] (turn n/a) 1,500 → 20 tokens: older" in lines
     assert "before: (nothing stood here)" in lines
+
+
+def test_what_earlier_edits_took_out_of_a_summarys_span_counts_too():
+    assert "turn 9: 1, -40,000 tokens" in edits_of(an_edit(kind="summarise"), removed=40_000)
 
 
 def test_of_long_texts_the_first_lines_are_listed_and_no_control_character_acts():

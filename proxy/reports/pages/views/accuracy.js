@@ -45,13 +45,14 @@ function modelOf(row, bounds) {
   const spread = row[measure];
   const id = `model-${row.upstream}-${row.model}-${row.basis}`.replace(/[^\w-]/g, "_");
   const basis = row.basis === "anchored" ? "anchored on the call before" : "nothing known before";
+  const biasOf = (bias) => (bias === null ? null : Math.abs(bias) < 0.005 ? "neither high nor low" : bias > 0 ? "estimates are high" : "estimates are low");
   return h("section", { "aria-labelledby": id, class: "model" },
     h("h2", { id }, row.model, h("small", {}, `${row.upstream} · ${basis}`)),
     h("dl", { class: "facts" },
       fact("Median", percent(spread.median, { places: 2 }), count(spread.calls, "call")),
       fact("95th percentile", percent(spread.p95, { places: 2 })),
       fact("Worst", percent(spread.max, { places: 2 })),
-      fact("Bias", percent(spread.bias, { places: 2, sign: true }), spread.bias === null ? null : spread.bias > 0 ? "estimates are high" : "estimates are low"),
+      fact("Bias", percent(spread.bias, { places: 2, sign: true }), biasOf(spread.bias)),
       row.unreported ? fact("Not reported", String(row.unreported), "in no figure") : null,
       fact("Learned from", count(row.learned_from, "call"), "whose reported counts corrected the estimate"),
       row.reasoning ? fact("Earlier reasoning", row.reasoning, TREATMENTS[row.reasoning]) : null),

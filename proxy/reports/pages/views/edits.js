@@ -5,7 +5,7 @@ import { fill, h, pager, segmented } from "../dom.js";
 import { exact, kindName, tokens } from "../format.js";
 
 const PAGE = 10;
-const view = { kind: "", at: 0, session: "", observed: false };
+const view = { kind: "", at: 0, session: "", observed: false, saved: 0 };
 const opened = new Set();
 /** What stood there, by edit: asked for when somebody looks, and never changing. */
 const originals = new Map();
@@ -17,6 +17,8 @@ export function editsPart(found) {
   if (!found.edits.length) return h("p", { class: "hint" }, "Nothing has been taken out of this conversation: every body went out as it came.");
   const all = [...found.edits].reverse();
   view.observed = found.observed;
+  // What was put in is in no count of what was taken out.
+  view.saved = found.removed_tokens || all.reduce((sum, edit) => sum + edit.saved_tokens, 0);
   const region = h("div", {});
   const draw = () => fill(region, pageOf(all, draw));
   draw();
@@ -27,13 +29,12 @@ function pageOf(all, draw) {
   const kinds = [...new Set(all.map((edit) => edit.kind))];
   const chosen = view.kind ? all.filter((edit) => edit.kind === view.kind) : all;
   const shown = chosen.slice(view.at, view.at + PAGE);
-  const saved = all.reduce((sum, edit) => sum + edit.saved_tokens, 0);
   const go = (at) => () => {
     view.at = at;
     draw();
   };
   return [
-    h("p", {}, h("b", {}, `≈ ${exact(Math.abs(saved))} tokens`), summaryOf(saved, all.length)),
+    h("p", {}, h("b", {}, `≈ ${exact(Math.abs(view.saved))} tokens`), summaryOf(view.saved, all.length)),
     kinds.length < 2 ? null : segmented({
       legend: "Kind of edit",
       choices: [["", `All ${all.length}`], ...kinds.map((kind) => [kind, `${kindName(kind)} ${all.filter((edit) => edit.kind === kind).length}`])],
@@ -58,8 +59,8 @@ function summaryOf(saved, number) {
   const way = saved < 0 ? "put into" : "taken out of";
   const edits = number === 1 ? "the plan's one edit" : `the plan's ${exact(number)} edits`;
   return view.observed
-    ? ` would be ${way} every request by ${edits}. This session is only observed: its requests go out as they come.`
-    : ` ${way} every request by ${edits}. The client's own history is untouched.`;
+    ? ` would be ${way} the newest request by ${edits}. This session is only observed: its requests go out as they come.`
+    : ` ${way} the newest request by ${edits}. The client's own history is untouched.`;
 }
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

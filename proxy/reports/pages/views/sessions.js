@@ -64,7 +64,7 @@ function sessionOf(row, context) {
   const badges = [row.mode ? `mode ${row.mode}` : null, row.queued ? `${row.queued} queued` : null, context && context.outcome !== "ok" ? context.outcome.replace("_", " ") : null];
   return [
     h("div", { class: "who" },
-      h("a", { href: `#/sessions/${encodeURIComponent(row.session)}`, "data-key": `session-${row.session}` }, nameOf(row)),
+      h("a", { href: `#/sessions/${encodeURIComponent(row.session)}`, "data-key": `session-${row.session}` }, h("span", { title: nameOf(row) }, nameOf(row))),
       h("span", { class: "hint" }, `${row.upstream} · ${row.model}`),
       badges.filter(Boolean).map((text) => h("span", { class: "badge" }, text))),
     h("p", { class: "when hint" }, count(row.turns, "turn"), " · ", h("time", { datetime: new Date(row.last_at * 1000).toISOString(), "data-ago": row.last_at }, ago(row.last_at))),
