@@ -124,6 +124,8 @@ class Inquiry:
         return asyncio.run(read())
 
     def _asked(self, path: str, kind: type[T]) -> T:
+        if not self._url.startswith(("http://", "https://")):
+            raise ProxyError(f"--url: expected http://HOST:PORT, got {self._url!r}")
         token = self._settings.server.admin_token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:

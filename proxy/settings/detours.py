@@ -55,8 +55,10 @@ def detour_in(environ: Mapping[str, str], base_url: str) -> str:
 
 def is_here(url: str) -> bool:
     """Whether an address is one of this machine alone."""
-    host = urlsplit(url).hostname or ""
+    host = ""
+    # ValueError: "http://[" is no address at all, or the host is a name.
     try:
+        host = urlsplit(url).hostname or ""
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")

@@ -1,4 +1,5 @@
 import asyncio
+import re
 import socket
 import time
 
@@ -144,7 +145,7 @@ def test_nobody_there_is_said_in_one_line(free_port):
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1"])
 def test_an_address_that_is_none_is_said_in_one_line(url):
-    with pytest.raises(ProxyError, match="--url"):
+    with pytest.raises(ProxyError, match=rf"--url: .*{re.escape(repr(url))}"):
         Inquiry(Settings(), url).sessions(1)
 
 
