@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from functools import lru_cache
@@ -12,6 +11,7 @@ import aiohttp
 from yarl import URL
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from proxy.server.engines.authorities import tls_context
 from proxy.server.engines.base import (
     CONNECT_TIMEOUT_S,
     HEADER_LIMIT_BYTES,
@@ -84,7 +84,7 @@ class AiohttpEngine:
             headers=headers,
             data=body or None,
             allow_redirects=False,
-            ssl=_tls(request.ca_file) if request.ca_file else True,
+            ssl=tls_context(request.ca_file),
             timeout=_timeout(request.timeout_s),
             proxy=request.detour or None,
         )
@@ -178,8 +178,3 @@ def _timeout(timeout_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(
         total=None, connect=None, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s), sock_read=timeout_s
     )
-
-
-@lru_cache(maxsize=64)
-def _tls(ca_file: str) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file)

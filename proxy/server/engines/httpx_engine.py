@@ -1,14 +1,13 @@
 """The relay's other engine, on httpx: slower, for those who need its transports."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
 from typing import Any
 
 import httpx
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from proxy.server.engines.authorities import tls_context
 from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, PROBES, Grace, UpstreamRequest
 from proxy.wire.headers import Headers
 
@@ -87,7 +86,7 @@ class HttpxEngine:
         transport = self._transports.get((ca_file, detour))
         if transport is None:
             transport = self._transports[ca_file, detour] = httpx.AsyncHTTPTransport(
-                verify=_tls(ca_file),
+                verify=tls_context(ca_file),
                 trust_env=False,
                 socket_options=PROBES,
                 proxy=httpx.Proxy(detour) if detour else None,
@@ -158,8 +157,3 @@ def _mapped(error: Exception) -> UpstreamError:
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), _PIECE_BYTES):
         yield body[start : start + _PIECE_BYTES]
-
-
-@lru_cache(maxsize=64)
-def _tls(ca_file: str | None) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
+from proxy.server.engines.authorities import tls_context
 from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, probed
 from proxy.server.engines.connection import Connection
 from proxy.server.engines.detour import Detour, detour, tunnel
@@ -112,7 +113,7 @@ class LeanEngine:
         try:
             async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
                 peer = await self._reached(base, through)
-                tls = _tls(request.ca_file) if base.is_tls else None
+                tls = tls_context(request.ca_file) if base.is_tls else None
                 _, connection = await self._loop.create_connection(
                     Connection, sock=peer, ssl=tls, server_hostname=base.host if tls else None
                 )
@@ -214,6 +215,8 @@ def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
 
 def _named(error: Exception) -> str:
     """The kind of an error, for people: of the system's own where its class says nothing (EMFILE: too many open files)."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{type(error).__name__}: {error.verify_message}; upstreams.NAME.ca_file names further authorities"
     code = errno.errorcode.get(getattr(error, "errno", None) or 0) if type(error) is OSError else None
     return code or type(error).__name__
 
@@ -226,10 +229,3 @@ def _taken_apart(url_base: str) -> _Base:
     port = parts.port or (443 if is_tls else 80)
     shown = parts.netloc.rpartition("@")[2]
     return _Base(host, port, is_tls, shown.encode("idna" if not shown.isascii() else "ascii"), parts.path.encode())
-
-
-@lru_cache(maxsize=64)
-def _tls(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file)
-    context.set_alpn_protocols(["http/1.1"])
-    return context

@@ -4,8 +4,8 @@ import pytest
 
 from proxy.errors import UpstreamUnreachable
 from proxy.server.engines.lean_engine import LeanEngine
-from tests.server.engines.contract import EngineContract, a_request, body_of, in_pieces
-from tests.server.engines.raw import raw_server
+from tests.server.engines.contract import EngineContract, a_certificate, a_request, body_of, in_pieces
+from tests.server.engines.raw import answering, raw_server
 
 pytestmark = pytest.mark.anyio
 
@@ -20,6 +20,15 @@ class TestLeanEngine(EngineContract):
             assert await body_of(await engine.send(a_request(server.url, body=in_pieces(b"{}")))) == b"ok"
 
         assert (server.connections, len(server.heads)) == (2, 2)
+
+
+async def test_a_certificate_that_is_not_trusted_is_said_to_be_so_with_what_to_do(tmp_path):
+    tls, _ = a_certificate(tmp_path)
+    async with raw_server(answering(b""), tls=tls) as server:
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await LeanEngine().send(a_request(server.url))
+
+    assert "(SSLCertVerificationError: self-signed certificate; upstreams.NAME.ca_file names" in str(caught.value)
 
 
 @pytest.mark.parametrize(
