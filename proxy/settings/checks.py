@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from proxy.errors import SettingsError
-from proxy.settings.detours import AUTO, checked_detour
+from proxy.settings.detours import AUTO, checked_detour, is_here
 from proxy.settings.section import named_key
 from proxy.settings.sources import Where, dotted
 from proxy.settings.values import Log, Server, Settings, Upstream
@@ -94,12 +94,27 @@ def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool
         raise SettingsError(f"{setting}.ca_file: expected a PEM file, got {upstream.ca_file!r}, which is none")
     if not upstream.base_url and is_written:
         raise SettingsError(f'{setting}.base_url: expected the provider\'s address, like "https://HOST", got nothing')
+    if is_written and _is_this_proxy(upstream.base_url, server):
+        raise SettingsError(
+            f"{setting}.base_url: expected the provider's address, got this proxy's own: each call would call itself for ever"
+        )
     return msgspec.structs.replace(
         upstream,
         base_url=base_url(f"{setting}.base_url", upstream.base_url) if upstream.base_url else "",
         ca_file=str(Path(upstream.ca_file).expanduser()) if upstream.ca_file else "",
         http_proxy=_http_proxy(f"{setting}.http_proxy", upstream.http_proxy),
     )
+
+
+def _is_this_proxy(url: str, server: Server) -> bool:
+    """Whether calls to the address would come back under the same path."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return False
+    near = is_here(url) or parts.hostname in (server.host, "0.0.0.0", "::")  # noqa: S104  not to listen there
+    return near and port == server.port and not parts.path.startswith("/up/")
 
 
 def _http_proxy(setting: str, url: str) -> str:

@@ -34,6 +34,14 @@ _NOT_UPSTREAM = _HOP_BY_HOP | {
     b"x-context-session",
     b"x-proxy-key",
 }
+_NOT_CLIENT = _HOP_BY_HOP | {
+    # Ours to say: where the upstream is a proxy of this kind, what it says is about what we sent it.
+    b"x-context-session",
+    b"x-context-estimated-input-tokens",
+    b"x-context-basis",
+    b"x-context-removed-tokens",
+    b"x-context-compacted",
+}
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _AS_LINE = b": ".join
 _VALUE = itemgetter(1)
@@ -78,7 +86,7 @@ def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> H
     Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
     length (204, 304). A header that no server could write again (control characters) is left out.
     """
-    kept = _without(headers, _HOP_BY_HOP, (*drop, b"content-length") if status in (204, 304) else drop)
+    kept = _without(headers, _NOT_CLIENT, (*drop, b"content-length") if status in (204, 304) else drop)
     joined = b"".join(map(_VALUE, kept))
     if len(joined.translate(None, _CONTROL)) != len(joined):
         kept = [(name, value) for name, value in kept if value == value.translate(None, _CONTROL)]

@@ -102,6 +102,35 @@ def test_a_ca_file_may_stand_under_the_home_directory(tmp_path, monkeypatch):
     assert checked(with_upstream(ca_file="~/ca.pem"), {}).upstreams["mine"].ca_file == str(Path(tmp_path, "ca.pem"))
 
 
+@pytest.mark.parametrize(
+    ("host", "port", "url", "is_itself"),
+    [
+        ("127.0.0.1", 8787, "http://127.0.0.1:8787", True),
+        ("127.0.0.1", 8787, "http://localhost:8787/v1", True),
+        ("0.0.0.0", 8787, "http://0.0.0.0:8787", True),
+        ("proxy.corp.example", 80, "http://proxy.corp.example", True),
+        # Another program, another machine, another of its upstreams.
+        ("127.0.0.1", 8787, "http://127.0.0.1:8788", False),
+        ("127.0.0.1", 8787, "http://10.0.0.1:8787", False),
+        ("127.0.0.1", 8787, "http://127.0.0.1:8787/up/groq", False),
+        ("127.0.0.1", 0, "http://127.0.0.1:8787", False),
+    ],
+)
+def test_an_upstream_is_not_the_proxy_itself(host, port, url, is_itself):
+    settings = Settings(server=Server(host=host, port=port), upstreams=with_upstream(base_url=url).upstreams)
+    written = {("upstreams", "mine", "base_url"): "command line"}
+    if is_itself:
+        assert "upstreams.mine.base_url: expected the provider's address" in refused(settings, written)
+    else:
+        checked(settings, written)
+
+
+def test_a_built_in_upstream_may_have_the_proxy_s_own_port():
+    settings = Settings(server=Server(port=8080), upstreams=UPSTREAMS)
+
+    assert checked(settings, {}).upstreams["llamacpp"].base_url == "http://127.0.0.1:8080"
+
+
 @pytest.mark.parametrize("keys", [("a", "a"), ("n=a", "n=b"), ("n=a", "m=a")])
 def test_each_proxy_key_stands_once(keys):
     assert "may stand there once" in refused(Settings(server=Server(require_keys=keys)))

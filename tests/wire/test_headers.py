@@ -43,6 +43,12 @@ def test_hop_by_hop_headers_end_at_this_hop_both_ways(name):
     assert to_client(headers, status=200) == [(b"accept", b"*/*")]
 
 
+def test_notes_of_a_proxy_behind_this_one_end_here():
+    notes = [(b"x-context-session", b"1"), (b"x-context-basis", b"anchored"), (b"x-context-compacted", b"1")]
+
+    assert to_client([*notes, (b"x-request-id", b"2")], status=200) == [(b"x-request-id", b"2")]
+
+
 def test_headers_named_in_connection_end_at_this_hop():
     headers = [
         (b"connection", b"close, X-Private"),
