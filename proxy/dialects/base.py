@@ -5,7 +5,7 @@ span of each message, the rewriting functions turn the bytes of *one* message in
 puts them in place. What stands outside those spans leaves the proxy as it came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -130,10 +130,11 @@ class Dialect(Protocol):
     def is_count(self, path: str) -> bool:
         """Whether a request to this path only counts tokens: it gets the inherited plan, and its answer is no turn."""
 
-    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+    def replace_results(self, message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
         """The message's bytes with the content of results replaced: part index → new text, same shape as before.
 
         Keeps every other byte. Part indices are those of the viewed message's parts. Writing twice changes nothing.
+        `keeping`: parts whose media stay beside the new text; of all others they go.
         """
 
     def strip_reasoning(self, message: bytes) -> bytes:

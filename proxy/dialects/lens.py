@@ -157,15 +157,18 @@ def _by_message(edits: Iterable[Edit], index: Mapping[bytes, int]) -> dict[int, 
 def _written(dialect: Dialect, body: bytes, span: Span, edits: Sequence[Edit], recall: Recall) -> bytes:
     """The new bytes of the message at `span`; made once per process for the same bytes and the same edits."""
     message = body[slice(*span)]
-    texts = {edit.part: edit.text for edit in edits if isinstance(edit, Replace)}
+    replaced = {edit.part: edit for edit in edits if isinstance(edit, Replace)}
+    texts = {part: edit.text for part, edit in replaced.items()}
+    # What is only cut is still to be seen.
+    keeping = tuple(part for part, edit in replaced.items() if edit.kind == "cap")
     strips = any(isinstance(edit, StripReasoning) for edit in edits)
     payloads = tuple(edit.payload for edit in edits if isinstance(edit, RestoreReasoning))
 
     def write(_: bytes) -> bytes:
-        written = dialect.replace_results(message, texts) if texts else message
+        written = dialect.replace_results(message, texts, keeping) if texts else message
         for payload in payloads:
             written = dialect.restore_reasoning(written, payload)
         return dialect.strip_reasoning(written) if strips else written
 
     # Texts come from a stored plan: their hashes are known, so that only the message's bytes are looked at.
-    return recall.get(("written", dialect.name, strips, payloads, tuple(texts.items())), message, write)
+    return recall.get(("written", dialect.name, strips, payloads, tuple(texts.items()), keeping), message, write)

@@ -1,8 +1,10 @@
 """Media parts: what can be known of them without decoding them."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from proxy.conversation.model import Media
+from proxy.wire.body import Span, array_spans
 from proxy.wire.images import size_of_base64
 
 Kind = Literal["image", "audio", "video", "file"]
@@ -30,3 +32,14 @@ def from_file(value: Any) -> Media:
     if isinstance(inline, str):
         return from_url("file", inline if inline.startswith("data:") else "data:;base64," + inline)
     return Media(kind="file", reference=str(file.get("file_id") or file.get("file_url") or "")[:256])
+
+
+def with_text(raw: bytes, span: Span, part: bytes, stays: Sequence[bool]) -> bytes:
+    """The array at `span` with `part` in the place of all elements but those that stay, which keep their bytes."""
+    if not any(stays):
+        return b"[" + part + b"]"
+    elements = [
+        raw[start:end] if kept else b"" for (start, end), kept in zip(array_spans(raw, *span), stays, strict=True)
+    ]
+    at = elements.index(b"") if b"" in elements else len(elements)
+    return b"[" + b",".join([*filter(None, elements[:at]), part, *filter(None, elements[at:])]) + b"]"

@@ -15,6 +15,8 @@ from proxy.pruning.strategies.repeats import Earlier, Repeat, repeats
 
 _WORTH_TOKENS = 30
 """An edit must save more: below that the text is only made harder to read."""
+_BESIDE_MEDIA = 0.25
+"""Of what a result may take at most: what its text gets where its media alone take all of that."""
 _WORTH_CHARS = 200
 """A shorter text is no longer than the reference that would stand in its place."""
 
@@ -26,17 +28,19 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
     """
     if not policy.enabled or situation.seen >= len(situation.messages):
         return ()
-    fresh = [
+    unseen = [
         standing
         for standing in standing_results(situation, since=_last_calls(situation))
-        if standing.message >= situation.seen and not _is_untouchable(standing)
+        if standing.message >= situation.seen and not (standing.edit or standing.broken or standing.result.fixed)
     ]
+    fresh = [standing for standing in unseen if not _is_only_cut(standing)]
+    cuts = [edit for standing in unseen if _is_only_cut(standing) and (edit := _cut(standing, situation, policy))]
     if not fresh:
-        return ()
+        return tuple(cuts)
     before = _whole_before(situation) if policy.repeats else None
     beside: list[Earlier] = []
-    edits: list[Edit] = []
-    removed = 0
+    edits: list[Edit] = [*cuts]
+    removed = sum(edit.tokens_before - edit.tokens_after for edit in cuts)
     for standing in fresh:
         looks_back = before is not None and len(standing.result.text) > _WORTH_CHARS
         earlier = [*before(standing.result.text), *beside] if before is not None and looks_back else []
@@ -72,9 +76,23 @@ def _last_calls(situation: Situation) -> int:
     return index
 
 
-def _is_untouchable(standing: Standing) -> bool:
-    result = standing.result
-    return bool(standing.edit or standing.broken or result.fixed or result.media or result.is_error)
+def _is_only_cut(standing: Standing) -> bool:
+    """Errors, and what pictures stand beside, stay as they are, unless they would fill the window."""
+    return bool(standing.result.media or standing.result.is_error)
+
+
+def _cut(standing: Standing, situation: Situation, policy: ArrivePolicy) -> Replace | None:
+    """The cut of such a result; its media and its mark stay."""
+    usable, text = situation.usable, standing.result.text
+    if not policy.cap_share or not usable or standing.tokens <= (most := int(policy.cap_share * usable)):
+        return None
+    spoken = situation.count(text)
+    media = max(0, standing.tokens - spoken)
+    room = max(most - media, int(most * _BESIDE_MEDIA))
+    capped = cap(text, spoken, room, situation.count, is_error=standing.result.is_error)
+    if capped is text:
+        return None
+    return _replace(standing, situation, "cap", capped, media + situation.count(capped))
 
 
 def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, policy: ArrivePolicy) -> Replace | None:
@@ -94,8 +112,12 @@ def _edit(standing: Standing, earlier: list[Earlier], situation: Situation, poli
         capped = cap(text, tokens, int(policy.cap_share * situation.usable), situation.count)
         if capped is not text:
             text, kind, tokens = capped, "cap", situation.count(capped)
-    if text is standing.result.text:
-        return None
+    return None if text is standing.result.text else _replace(standing, situation, kind, text, tokens, repeat)
+
+
+def _replace(
+    standing: Standing, situation: Situation, kind: ResultEdit, text: str, tokens: int, repeat: Repeat | None = None
+) -> Replace:
     return Replace(
         at=standing.key,
         part=standing.part,

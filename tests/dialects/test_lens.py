@@ -169,9 +169,9 @@ def test_a_message_is_written_once_a_process():
     class Counting:
         name = "counting"
 
-        def replace_results(self, message, texts):
+        def replace_results(self, message, texts, keeping):
             written.append(message)
-            return CHAT.replace_results(message, texts)
+            return CHAT.replace_results(message, texts, keeping)
 
         def strip_reasoning(self, message):
             return CHAT.strip_reasoning(message)
@@ -214,3 +214,94 @@ def test_a_plan_that_a_line_carries_on_is_written_as_if_it_were_new(branch):
         edits = (*(clear(keys, at) for at in cleared), Insert(after=keys[3], text="i", tokens_after=1))
         for plan in (Plan(edits), Plan((summary(keys, 0, 2, "s"), *edits, lost)), Plan(edits)):
             assert apply_plan(CHAT, view, keys, plan, shared) == apply_plan(CHAT, anew, keys, plan, Recall())
+
+
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+SHOWN = {
+    "openai_chat": (
+        "/v1/chat/completions",
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "c",
+            "content": [
+                {"type": "text", "text": "a"},
+                {"type": "image_url", "image_url": {"url": IMAGE}},
+                {"type": "text", "text": "b"},
+            ],
+        },
+        "messages",
+    ),
+    "openai_responses": (
+        "/v1/responses",
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {
+            "type": "function_call_output",
+            "call_id": "c",
+            "status": "failed",
+            "output": [{"type": "input_image", "image_url": IMAGE}, {"type": "input_text", "text": "a"}],
+        },
+        "input",
+    ),
+    "anthropic_messages": (
+        "/v1/messages",
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "is_error": True,
+                    "content": [
+                        {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+                        {
+                            "type": "image",
+                            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                        },
+                    ],
+                }
+            ],
+        },
+        "messages",
+    ),
+    "gemini": (
+        "/v1beta/models/m:generateContent",
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [
+                {
+                    "functionResponse": {
+                        "name": "f",
+                        "response": {"error": {"code": 1, "text": "a"}},
+                        "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}],
+                    }
+                }
+            ],
+        },
+        "contents",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "call", "shown", "key"), SHOWN.values(), ids=SHOWN.keys())
+def test_of_a_result_that_is_only_cut_media_and_marks_stay(path, call, shown, key):
+    dialect = dialect_for(path)
+    body = json.dumps({"model": "m", "max_tokens": 9, key: [call, shown]}).encode()
+    view = dialect.view(path, {}, body, Recall())
+    keys = prefix_keys(b"seed", view.conversation.messages)
+
+    def after(kind):
+        edit = Replace(at=keys[1], part=0, kind=kind, text="cut", reason="", tool="f", tokens_before=9, tokens_after=1)
+        written = apply_plan(dialect, view, keys, Plan((edit,)), Recall()).body
+        (part,) = dialect.view(path, {}, written, Recall()).conversation.messages[1].parts
+        return part
+
+    (before,) = view.conversation.messages[1].parts
+    assert before.media
+    assert after("cap") == replace(before, text="cut")
+    assert after("clear") == replace(before, text="cut", media=())

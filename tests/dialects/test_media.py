@@ -3,7 +3,7 @@ from base64 import b64encode
 import pytest
 
 from proxy.conversation.model import Media
-from proxy.dialects.media import from_base64, from_file, from_url
+from proxy.dialects.media import from_base64, from_file, from_url, with_text
 
 PNG = b64encode(
     b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4) + b"\x08\2\0\0\0" * 40
@@ -51,3 +51,17 @@ def test_only_pictures_have_sides():
 )
 def test_a_file_is_read_from_its_id_its_bytes_or_its_url(file, media):
     assert from_file(file) == media
+
+
+@pytest.mark.parametrize(
+    ("old", "stays", "new"),
+    [
+        (b'[ "a" , {"i" : 1},"b" ]', [False, True, False], b'["new",{"i" : 1}]'),
+        (b'[{"i" : 1}, "a","b"]', [True, False, False], b'[{"i" : 1},"new"]'),
+        (b'[{"i" : 1}, 2]', [True, True], b'[{"i" : 1},2,"new"]'),
+        (b'["a", {"i" : 1}]', [False, False], b'["new"]'),
+        (b"[]", [], b'["new"]'),
+    ],
+)
+def test_a_text_takes_the_place_of_all_that_does_not_stay(old, stays, new):
+    assert with_text(b"x:" + old, (2, 2 + len(old)), b'"new"', stays) == new

@@ -1,10 +1,25 @@
 """What happens to results before a model sees them."""
 
+import pytest
+
 from proxy.conversation.edit import Plan
+from proxy.conversation.model import Media
 from proxy.pruning.arrival import arrive
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Prices
-from tests.pruning.builders import a_situation, answered, call, next_turn, places, result, rounds, user, words
+from tests.pruning.builders import (
+    a_situation,
+    answered,
+    call,
+    count,
+    next_turn,
+    part_tokens,
+    places,
+    result,
+    rounds,
+    user,
+    words,
+)
 
 BOLD = ArrivePolicy(collapse=True)
 
@@ -55,6 +70,54 @@ def test_nothing_is_said_twice_about_one_result():
     retried = a_situation(situation.messages, Plan(arrive(situation, ArrivePolicy())))
 
     assert arrive(retried, ArrivePolicy()) == ()
+
+
+@pytest.mark.parametrize("more", [{"is_error": True}, {"media": (Media(kind="image", width=10, height=10),)}])
+def test_an_error_and_what_a_picture_stands_beside_are_cut_where_they_would_fill_the_window_and_only_there(more):
+    coloured = "\x1b[32mfine\x1b[0m\n" * 60
+    small = [*rounds(coloured), call("e"), result("e", coloured, **more)]
+    large = [*rounds(), call("e"), result("e", numbered(0, 2000), **more)]
+    unbounded = arrive(a_situation(large), ArrivePolicy(cap_share=0.5))
+    (edit,) = arrive(a_situation(large, window=10_000, reserve=2_000), ArrivePolicy(cap_share=0.5))
+
+    assert arrive(a_situation(small, window=10_000, reserve=2_000), BOLD) == unbounded == ()
+    assert edit.kind == "cap"
+    assert edit.tokens_after <= 4_000
+    assert edit.text.startswith("line number 0 ")
+    assert edit.text.endswith("line number 1999 says something of its own")
+    assert ("error's text" in edit.text) == ("is_error" in more)
+    assert arrive(a_situation(large, window=10_000, reserve=2_000), ArrivePolicy(cap_share=0.0)) == ()
+
+
+def test_what_pictures_take_is_counted_in_and_leaves_some_room_for_the_text():
+    pictures = (Media(kind="image", width=10, height=10),)
+    messages = [*rounds(), call("e"), result("e", numbered(0, 2000), media=pictures)]
+    text = count(numbered(0, 2000))
+
+    def cut(media_tokens):
+        parts = [[part_tokens(part) for part in message.parts] for message in messages]
+        parts[-1] = [text + media_tokens]
+        situation = a_situation(messages, window=10_000, reserve=2_000, parts_tokens=parts.__getitem__)
+        (edit,) = arrive(situation, ArrivePolicy(cap_share=0.5))
+        return edit
+
+    assert cut(1_500).tokens_before == text + 1_500
+    assert 3_500 < cut(1_500).tokens_after <= 4_000
+    assert 9_800 < cut(9_000).tokens_after <= 10_000
+
+
+def test_a_small_picture_with_a_small_text_stays():
+    messages = [*rounds(), call("e"), result("e", "fine", media=(Media(kind="image"),))]
+    situation = a_situation(messages, window=10_000, reserve=2_000, parts_tokens=lambda number: [1_000] * 3)
+
+    assert arrive(situation, ArrivePolicy(cap_share=0.5)) == ()
+
+
+def test_pictures_that_are_too_large_by_themselves_stay():
+    messages = [*rounds(), call("e"), result("e", "fine", media=(Media(kind="image"),))]
+    situation = a_situation(messages, window=10_000, reserve=2_000, parts_tokens=lambda number: [9_000] * 3)
+
+    assert arrive(situation, ArrivePolicy(cap_share=0.5)) == ()
 
 
 def test_errors_fixed_results_and_orphans_are_left_alone():

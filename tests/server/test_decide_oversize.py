@@ -106,3 +106,117 @@ async def test_what_nobody_can_make_fit_passes_and_is_said_once(capsys):
 
     assert json.loads(provider.received[-1].body)["messages"] == history
     assert capsys.readouterr().out.count("fixed_part_over_limit") == 1
+
+
+PICTURE = "iVBORw0KGgo="
+BIG = lines(9_000, "row")
+# An unseen result that alone is more than the window, as it stands in each wire format: an error, or beside a picture.
+ALONE = {
+    "chat": (
+        "/v1/chat/completions",
+        {
+            "messages": [
+                user("Look."),
+                calls("c1"),
+                {
+                    "role": "tool",
+                    "tool_call_id": "c1",
+                    "content": [
+                        {"type": "text", "text": BIG},
+                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE}"}},
+                    ],
+                },
+            ]
+        },
+    ),
+    "responses": (
+        "/v1/responses",
+        {
+            "input": [
+                {"role": "user", "content": "Look."},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
+                {
+                    "type": "function_call_output",
+                    "call_id": "c1",
+                    "output": [
+                        {"type": "input_text", "text": BIG},
+                        {"type": "input_image", "image_url": f"data:image/png;base64,{PICTURE}"},
+                    ],
+                },
+            ],
+            "store": False,
+        },
+    ),
+    "messages": (
+        "/v1/messages",
+        {
+            "max_tokens": 500,
+            "messages": [
+                {"role": "user", "content": "Look."},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]},
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "c1",
+                            "is_error": True,
+                            "content": [
+                                {"type": "text", "text": BIG},
+                                {
+                                    "type": "image",
+                                    "source": {"type": "base64", "media_type": "image/png", "data": PICTURE},
+                                },
+                            ],
+                        }
+                    ],
+                },
+            ],
+        },
+    ),
+    "gemini": (
+        "/v1beta/models/gpt-4o:generateContent",
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "Look."}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
+                {
+                    "role": "user",
+                    "parts": [
+                        {
+                            "functionResponse": {
+                                "name": "read",
+                                "response": {"error": BIG},
+                                "parts": [{"inlineData": {"mimeType": "image/png", "data": PICTURE}}],
+                            }
+                        }
+                    ],
+                },
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize(("path", "body"), ALONE.values(), ids=ALONE.keys())
+async def test_an_error_with_a_picture_that_alone_is_more_than_the_window_is_cut(path, body, told):
+    """Told: the window is known beforehand; else the refusal names it, and the call is rescued."""
+    provider = a_provider(window=8_000)
+    async with a_house(provider, window=8_000 if told else None, max_output=500) as house:
+        answer = await house.http.post(
+            path,
+            json={"model": "gpt-4o" if told else "of-unknown-window", **body},
+            headers={"authorization": "Bearer k1"},
+        )
+
+    statuses = [record.status for record in provider.received]
+    sent = provider.received[-1].body.decode()
+    assert answer.status_code == 200
+    assert statuses == ([200] if told else [400, 200])
+    assert "characters left out here" in sent
+    assert "row 000000" in sent
+    assert BIG.splitlines()[-1] in sent
+    assert PICTURE in sent
+    assert sent.count('"is_error":') == (path == "/v1/messages")
+    assert sent.count('"error":') == ("v1beta" in path)

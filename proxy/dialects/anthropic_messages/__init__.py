@@ -1,6 +1,6 @@
 """Anthropic Messages, at Anthropic and at all who speak it (facts: Anthropic API reference, "Messages", 2026-11)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
@@ -30,9 +30,9 @@ class AnthropicMessages:
         """Whether the request asks for `{"input_tokens": n}` alone."""
         return path.endswith(_COUNTS)
 
-    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+    def replace_results(self, message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
         """Put new text into `tool_result` blocks; a user message may hold several."""
-        return rewrite.replace_results(message, texts)
+        return rewrite.replace_results(message, texts, keeping)
 
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take `thinking` and `redacted_thinking` blocks out."""

@@ -1,18 +1,23 @@
 """Anthropic Messages: new bytes for one message."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from proxy.dialects.anthropic_messages.view import REASONING_TYPES
+from proxy.conversation.model import Media
+from proxy.dialects.anthropic_messages.view import REASONING_TYPES, content_parts
 from proxy.dialects.base import DropOption, Splice, View
 from proxy.dialects.fields import mapping
+from proxy.dialects.media import with_text
 from proxy.wire.body import Span, array_spans, dumps, loads, object_spans, splice, with_keys, without_elements
 
 _DROP_BETA = (b"anthropic-beta", b"thinking-binding-controls-2026-08-01")
 
 
-def replace_results(message: bytes, texts: Mapping[int, str]) -> bytes:
-    """The message with other content in these `tool_result` blocks: text stays text, a list gets one text block."""
+def replace_results(message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
+    """The message with other content in these `tool_result` blocks: text stays text, a list gets one text block.
+
+    `keeping`: results whose media stay as they are, behind or in front of it.
+    """
     changes: list[tuple[Span, bytes]] = []
     for index, span in enumerate(_blocks(message)):
         if index not in texts:
@@ -20,20 +25,24 @@ def replace_results(message: bytes, texts: Mapping[int, str]) -> bytes:
         fields = object_spans(message, *span)
         if "content" not in fields or loads(message[slice(*fields["type"])]) != "tool_result":
             continue
-        old = loads(message[slice(*fields["content"])])
-        changes.append((fields["content"], dumps(_content(old, texts[index]))))
+        changes.append(
+            (fields["content"], _content(message, fields["content"], texts[index], keeps_media=index in keeping))
+        )
     return splice(message, changes) if changes else message
 
 
-def _content(old: object, text: str) -> Any:
+def _content(message: bytes, span: Span, text: str, *, keeps_media: bool) -> bytes:
     """The new content in the shape of the old; a cache mark inside the old one stays, none is ever added."""
+    old = loads(message[slice(*span)])
     if not isinstance(old, list):
-        return text
+        return dumps(text)
+    media = [keeps_media and isinstance(part, Media) for part in content_parts(old)]
     block: dict[str, Any] = {"type": "text", "text": text}
-    marks = [item["cache_control"] for item in old if mapping(item).get("cache_control") is not None]
+    replaced = (mapping(item) for item, stays in zip(old, media, strict=True) if not stays)
+    marks = [item["cache_control"] for item in replaced if item.get("cache_control") is not None]
     if marks:
         block["cache_control"] = marks[-1]
-    return [block]
+    return with_text(message, span, dumps(block), media)
 
 
 def strip_reasoning(message: bytes) -> bytes:

@@ -94,7 +94,7 @@ def _outside(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[M
 
 def _parse_system(raw: bytes) -> tuple[Message, ...]:
     content = loads(raw)
-    parts = _content(content)
+    parts = content_parts(content)
     if not parts:
         return ()
     return (Message(role="system", parts=parts, digest=digest({"role": "system", "content": content})),)
@@ -114,7 +114,7 @@ def _server_edits(body: bytes, fields: Mapping[str, Span]) -> bool:
 def parse_message(raw: bytes) -> Message:
     """One element of `messages`."""
     message = loads(raw)
-    parts = _content(message.get("content"))
+    parts = content_parts(message.get("content"))
     return Message(
         role=_ROLES.get(str(message.get("role"))) or _asker(parts),
         parts=parts,
@@ -135,7 +135,8 @@ def _asker(parts: Sequence[Part]) -> Role:
     return "user" if said else "tool"
 
 
-def _content(content: object) -> tuple[Part, ...]:
+def content_parts(content: object) -> tuple[Part, ...]:
+    """What a message or a tool result says, block by block."""
     if isinstance(content, str):
         return (Text(text=content),) if content else ()
     return tuple(_part(item) for item in content) if isinstance(content, list) else ()
@@ -175,7 +176,7 @@ def _part(item: Any) -> Part:
 
 def _result(block: Mapping[str, Any]) -> ToolResult:
     content = block.get("content")
-    parts = _content(content)
+    parts = content_parts(content)
     return ToolResult(
         call_id=str(block.get("tool_use_id") or ""),
         text="\n".join(part.text for part in parts if isinstance(part, Text)),
@@ -194,7 +195,7 @@ def _material(block: Mapping[str, Any]) -> Part:
     if source.get("type") == "text" and isinstance(inline, str):
         return Text(text=inline)
     if isinstance(written, str | list):
-        return Text(text="\n".join(part.text for part in _content(written) if isinstance(part, Text)))
+        return Text(text="\n".join(part.text for part in content_parts(written) if isinstance(part, Text)))
     if isinstance(inline, str):
         return from_base64(kind, inline)
     return Media(kind=kind, reference=str(source.get("url") or source.get("file_id") or "")[:256])

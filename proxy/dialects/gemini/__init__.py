@@ -1,6 +1,6 @@
 """Google Gemini on the Gemini API, Vertex AI and Code Assist (API reference, "generateContent", 2026-10)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
@@ -43,9 +43,9 @@ class Gemini:
         """Read a request."""
         return view_body(path, headers, body, recall)
 
-    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+    def replace_results(self, message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
         """Put new text into the responses of a content; an object stays an object."""
-        return replace_responses(message, texts)
+        return replace_responses(message, texts, keeping)
 
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take the `thought` parts out; signatures on other parts stay."""

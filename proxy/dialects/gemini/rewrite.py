@@ -1,18 +1,24 @@
 """Gemini: new bytes for one content."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from proxy.dialects.fields import mapping
 from proxy.dialects.gemini.contents import text_key
 from proxy.dialects.gemini.spelling import spelled
 from proxy.wire.body import Span, array_spans, dumps, loads, object_spans, splice, without_elements, without_keys
 
 
-def replace_responses(content: bytes, texts: Mapping[int, str]) -> bytes:
-    """The content with other responses, part index → text. Names, ids, signatures and unknown keys stay."""
+def replace_responses(content: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
+    """The content with other responses, part index → text. Names, ids, signatures and unknown keys stay.
+
+    `keeping`: responses whose media stay, too.
+    """
     spans = _part_spans(content)
-    return splice(
-        content, [(spans[index], _replaced(content[slice(*spans[index])], text)) for index, text in texts.items()]
-    )
+    changes = [
+        (spans[index], _replaced(content[slice(*spans[index])], text, keeps_media=index in keeping))
+        for index, text in texts.items()
+    ]
+    return splice(content, changes)
 
 
 def strip_thoughts(content: bytes) -> bytes:
@@ -39,16 +45,19 @@ def _is_thought(part: bytes) -> bool:
     return isinstance(value, dict) and value.get("thought") is True
 
 
-def _replaced(part: bytes, text: str) -> bytes:
+def _replaced(part: bytes, text: str, *, keeps_media: bool) -> bytes:
     """A response is an object and stays one: its only text is replaced, else it becomes `{"output": text}`.
 
-    Media that came with the response go with it, as they do where a list of parts becomes one text.
+    What reports an error goes on doing so. Media that came with the response go with it, as they do where a list of parts
+    becomes one text.
     """
     holders = object_spans(part)
     start, end = holders[spelled(holders, "functionResponse")]
-    holder = without_keys(part[start:end], ("parts",))
+    holder = part[start:end] if keeps_media else without_keys(part[start:end], ("parts",))
     at, stop = object_spans(holder)["response"]
     old = holder[at:stop]
-    key = text_key(loads(old))
-    new = splice(old, [(object_spans(old)[key], dumps(text))]) if key else dumps({"output": text})
+    said = loads(old)
+    key = text_key(said)
+    whole = dumps({"error" if mapping(said).get("error") else "output": text})
+    new = splice(old, [(object_spans(old)[key], dumps(text))]) if key else whole
     return splice(part, [((start, end), splice(holder, [((at, stop), new)]))])

@@ -1,6 +1,6 @@
 """OpenAI chat completions and the many providers that speak it (facts: OpenAI API reference, "Chat", 2026-11)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
@@ -27,9 +27,9 @@ class OpenAIChat:
         """Never: there is no counting endpoint."""
         return False
 
-    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+    def replace_results(self, message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
         """Put new text into a tool message; it has exactly one result, part 0."""
-        return rewrite.replace_result(message, texts[0])
+        return rewrite.replace_result(message, texts[0], keeps_media=bool(keeping))
 
     def strip_reasoning(self, message: bytes) -> bytes:
         """Take `reasoning_content`, `reasoning`, `reasoning_details` and thinking chunks out."""

@@ -1,20 +1,27 @@
 """Chat completions: new bytes for one message, and the request for usage."""
 
+from proxy.conversation.model import Media
 from proxy.dialects.base import Splice, View
-from proxy.dialects.openai_chat.view import REASONING_FIELDS, parse_message
+from proxy.dialects.media import with_text
+from proxy.dialects.openai_chat.view import REASONING_FIELDS, content_parts, parse_message
 from proxy.wire.body import array_spans, dumps, loads, object_spans, splice, without_elements, without_keys
 
 
-def replace_result(message: bytes, text: str) -> bytes:
-    """The tool message with other content: a string stays a string, a list becomes a list of one text part."""
+def replace_result(message: bytes, text: str, *, keeps_media: bool = False) -> bytes:
+    """The tool message with other content: a string stays a string, a list becomes a list of one text part.
+
+    `keeps_media`: all that is no text stays beside it.
+    """
     start, end = object_spans(message)["content"]
     if message.startswith(b"[", start):
         old = loads(message[start:end])
+        media = [keeps_media and isinstance(part, Media) for part in content_parts(old)]
         part = {"type": "text", "text": text}
-        marked = next((item for item in reversed(old) if isinstance(item, dict) and "cache_control" in item), None)
+        replaced = [item for item, stays in zip(old, media, strict=True) if not stays]
+        marked = next((item for item in reversed(replaced) if isinstance(item, dict) and "cache_control" in item), None)
         if marked is not None:
             part["cache_control"] = marked["cache_control"]
-        return splice(message, [((start, end), dumps([part]))])
+        return splice(message, [((start, end), with_text(message, (start, end), dumps(part), media))])
     return splice(message, [((start, end), dumps(text))])
 
 

@@ -100,7 +100,7 @@ def parse_message(raw: bytes) -> Message:
     if role == "tool":
         parts = [_result(message)]
     else:
-        parts += _content(message.get("content"))
+        parts += content_parts(message.get("content"))
         if isinstance(message.get("refusal"), str):
             parts.append(Text(text=message["refusal"]))
         parts += _calls(message)
@@ -124,7 +124,8 @@ def _reasoning(message: dict[str, Any]) -> list[Part]:
     return [Reasoning(text=said + sealed, signed=signed)] if said or sealed else []
 
 
-def _content(content: object) -> list[Part]:
+def content_parts(content: object) -> list[Part]:
+    """What a message or a tool result says, part by part."""
     if isinstance(content, str):
         return [Text(text=content)] if content else []
     if not isinstance(content, list):
@@ -193,7 +194,7 @@ def _calls(message: dict[str, Any]) -> list[Part]:
 
 def _result(message: dict[str, Any]) -> ToolResult:
     content = message.get("content")
-    parts = _content(content)
+    parts = content_parts(content)
     return ToolResult(
         call_id=str(message.get("tool_call_id") or ""),
         name=str(message.get("name") or ""),

@@ -1,6 +1,6 @@
 """OpenAI Responses and those who speak it: Azure, xAI, DeepSeek, Bedrock, LM Studio (API reference, 2026-11)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
@@ -29,9 +29,9 @@ class OpenAIResponses:
         """Read a request."""
         return view_body(headers, body, recall)
 
-    def replace_results(self, message: bytes, texts: Mapping[int, str]) -> bytes:
+    def replace_results(self, message: bytes, texts: Mapping[int, str], keeping: Collection[int] = ()) -> bytes:
         """Put new text into an output item; it has exactly one result, part 0."""
-        return replace_output(message, texts[0])
+        return replace_output(message, texts[0], keeps_media=bool(keeping))
 
     def strip_reasoning(self, message: bytes) -> bytes:
         """Nothing of a reasoning item: it is an element of its own, and goes as one."""

@@ -57,7 +57,7 @@ def parse_item(raw: bytes) -> Message:
 def message_of(role: str, content: Any, item: dict[str, Any] | None = None) -> Message:
     """A message item; also for text that stands outside the items. `type: message` may be left out: no difference."""
     meant = {"type": "message", **(item or {"role": role, "content": content})}
-    parts = tuple(_content(content))
+    parts = tuple(content_parts(content))
     return Message(
         role=_ROLES.get(role, "user"),
         parts=parts,
@@ -87,7 +87,8 @@ def _opaque(item: Any, kind: str) -> Message:
     )
 
 
-def _content(content: Any) -> list[Part]:
+def content_parts(content: Any) -> list[Part]:
+    """What a message or an output says, part by part."""
     if isinstance(content, str):
         return [Text(text=content)] if content else []
     return [_part(part) for part in content] if isinstance(content, list) else []
@@ -144,7 +145,7 @@ def _result(item: dict[str, Any]) -> ToolResult:
     if entries:
         texts = [str(entry.get(name) or "") for entry in entries for name in ("stdout", "stderr")]
         return ToolResult(call_id=_call_id(item), text="\n".join(filter(None, texts)))
-    parts = _content(output) if isinstance(output, str | list) else [_part(output)]
+    parts = content_parts(output) if isinstance(output, str | list) else [_part(output)]
     return ToolResult(
         call_id=_call_id(item),
         text="\n".join(part.text for part in parts if isinstance(part, Text)),

@@ -22,6 +22,14 @@ def test_head_and_tail_stay_whole_lines_and_the_numbers_are_honest():
     assert f"{len(TEXT) - len(head) - len(tail):,} of {len(TEXT):,} characters" in note
 
 
+def test_of_an_error_it_is_not_said_that_nothing_failed():
+    of_an_error = cap(TEXT, count(TEXT), 1000, count, is_error=True)
+
+    assert "no failure" in cap(TEXT, count(TEXT), 1000, count)
+    assert "no failure" not in of_an_error
+    assert "succeeded" not in of_an_error
+
+
 @given(st.text(min_size=3000, max_size=6000), st.integers(200, 600))
 def test_what_stays_is_head_and_tail_of_the_text(text, most):
     capped = cap(text, count(text), most, count)
