@@ -77,13 +77,30 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         call.policy = replace(call.policy, auto_cache=False)
         call.ready = prepared_again(shared, call, call.policy)
     else:
-        _as_it_came(shared, call)
-        answer = await _send(call)
-        if ready.marked and not ready.changed and answer.status < _REFUSED:
+        return await _original(shared, call, kind)
+    return await _send(call), ()
+
+
+async def _original(shared: Shared, call: Call, kind: str) -> Answer | None:
+    """The answer to the client's own bytes; None where the first refusal was about these, too. `kind`: of that refusal."""
+    ready = call.ready
+    _as_it_came(shared, call)
+    answer = await _send(call)
+    if answer.status < _REFUSED:
+        if ready.marked and not ready.changed:
             # The breakpoints were all that we had added, whatever the refusal's words.
             _unmark(shared, call)
         return answer, ()
-    return await _send(call), ()
+    if kind or not ready.changed or ready.new_edits:
+        return answer, ()
+    held: list[bytes] = []
+    refusal = await refusal_in(call, answer, held)
+    if refusal is None or refusal.kind != "overflow":
+        return answer, tuple(held)
+    # What stands there the provider had taken before, and without it the history no longer fits: the mistake is the client's.
+    await answer.aclose()
+    call.ready, call.failed_open = ready, ""
+    return None
 
 
 def _unmark(shared: Shared, call: Call) -> None:

@@ -392,3 +392,18 @@ async def test_a_second_overflow_is_not_tried_a_third_time():
 
     assert (answer.status_code, answer.json()) == (400, overflow)
     assert len(provider.received) == 2
+
+
+async def test_an_error_of_the_clients_own_is_not_hidden_by_the_overflow_of_the_original():
+    provider = a_provider(window=3000)
+    wrong = too_long("Invalid value for 'temperature': expected at most 2.")
+    async with a_house(provider, window=3000, max_output=300, prune=NO_PRUNING, **UNAWARE) as house:
+        first = await house.chat(long_history())
+        before = len(provider.received)
+        provider.refuse_next(400, wrong)
+        answer = await house.chat([*long_history(), said("This."), user("And?")], temperature=5)
+        later = await house.chat([*long_history(), said("This."), user("And?")])
+
+    assert (first.status_code, later.status_code) == (200, 200)
+    assert (answer.status_code, answer.json()) == (400, wrong)
+    assert [record.status for record in provider.received[before:]] == [400, 400, 200]
