@@ -38,6 +38,10 @@ class Policy:
     """Share by which a pure estimate may be too low: our tokenizer is not the model's."""
     correction: int = 0
     """Tokens to add to this request's estimate, signed: by so much the provider's own count of it is higher."""
+    alternates: bool = False
+    """The server's chat template wants roles to alternate."""
+    rescues: bool = False
+    """The provider has refused this very request as too long: it is edited also where edited requests were refused before."""
     replay_only: bool = False
     """The inherited plan and no new decisions (requests that only count)."""
     ask_usage: bool = False

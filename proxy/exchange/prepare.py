@@ -116,7 +116,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
         reason = "utility"
     elif conversation.server_history:
         reason = "server_history"
-    elif memory.line is not None and memory.line.refused:
+    elif memory.line is not None and memory.line.refused and not policy.rescues:
         reason = "refused"
     elif not conversation.messages:
         reason = "no_messages"

@@ -160,7 +160,7 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     teaches = window != policy.max_input and not refusal.of_bytes
     if refusal.window is not None and teaches:
         await shared.habits.learn_window(upstream, model, window)
-    if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "refused", "held_out"):
+    if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "held_out"):
         return None
     # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.
     low = min(1.0, ready.context.total / refusal.counted) if refusal.counted else 1.0
@@ -209,7 +209,7 @@ def _harder(policy: Policy, window: int) -> Policy:
     """Everything that may go goes, down to what protects the newest results."""
     prune = replace(policy.prune, policy="always", minimum_tokens=0)
     compact = replace(policy.compact, trigger="window")
-    return replace(policy, window=window, prune=prune, compact=compact)
+    return replace(policy, window=window, prune=prune, compact=compact, rescues=True)
 
 
 async def _send(call: Call) -> UpstreamResponse:

@@ -394,6 +394,27 @@ async def test_a_second_overflow_is_not_tried_a_third_time():
     assert len(provider.received) == 2
 
 
+async def test_a_line_whose_rewrite_was_refused_once_is_rescued_all_the_same():
+    provider = a_provider(window=3000)
+    refused = [*rounds(LONG[:2000]), said("read it"), user("next")]
+    async with a_house(provider, prune=EAGER, compact=Compact(max_summary_tokens=400)) as house:
+        provider.refuse_next(400, NOT_ALLOWED)
+        await house.chat(refused)
+        grown = [*refused, said("So."), *long_history()[1:]]
+        first = await house.chat(grown)
+        before = len(provider.received)
+        second = await house.chat([*grown, said("This."), user("And?")])
+        turns = await house.turns("main")
+
+    assert [first.status_code, second.status_code] == [200, 200]
+    assert turns[0].failed_open == "refused"
+    assert second.headers["x-context-removed-tokens"] == first.headers["x-context-removed-tokens"] != "0"
+    assert second.headers["x-context-basis"] == "anchored"
+    # What the provider has taken stays; beyond that nothing is decided there before it asks for it again.
+    assert len(provider.received) == before + 1
+    assert turns[-1].skipped == "refused"
+
+
 async def test_an_error_of_the_clients_own_is_not_hidden_by_the_overflow_of_the_original():
     provider = a_provider(window=3000)
     wrong = too_long("Invalid value for 'temperature': expected at most 2.")
