@@ -127,6 +127,8 @@ _ROLES = _any_of(
     r"roles must alternate",
     r"must alternate between user and",
     r"alternate with assistant message",
+    r"alternate between user and model",
+    r"unexpected role 'user' after role",
     r"rendering prompt with jinja",
 )
 _USAGE_OPTION = re.compile(r"stream_options|include_usage", re.IGNORECASE)

@@ -30,6 +30,7 @@ from proxy.exchange.compact import (
 )
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
+from proxy.server.bounded import put
 from proxy.server.engines.base import Engine
 from proxy.server.relay import Exchange
 
@@ -87,6 +88,8 @@ class Summarizer:
         self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
         self._hopeless: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, _Run] = {}
+        self._strict: dict[tuple[str, str], None] = {}
+        """Upstreams and models that take no user's words behind a user's or a tool's, so no instruction there either."""
 
     def ready_for(self, received: Received, need: Need) -> Summarise | None:
         """A summary made in the background whose span is a part of this very history; the longest one.
@@ -205,10 +208,13 @@ class Summarizer:
     ) -> tuple[str | None, bool]:
         compact = policy.compact
         model = compact.model or received.conversation.model
-        if not compact.model and need.fits_warm:
+        asked = exchange.route.upstream_name, model
+        if not compact.model and need.fits_warm and asked not in self._strict:
             body = warm_body(need, received, plan, work.recall, auto_cache=policy.auto_cache)
             body, header = dropping(received, plan, policy, body, work.recall)
-            return await self._asked(exchange, received.dialect, body, model, work.session, header)
+            said = await self._asked(exchange, received.dialect, body, model, work.session, header)
+            if asked not in self._strict:
+                return said
         text: str | None = need.earlier
         finished = False
         for history in summary_calls(need, received, work.count, work.summary_window):
@@ -253,6 +259,9 @@ class Summarizer:
             log.info("summary_failed", status=answer.status, outcome=observation.outcome)
             return None, False
         return observation.text, observation.finish.lower() in _FINISHED
+            refusal = dialect.refusal(answer.status, observation.error_text.encode())
+            if refusal is not None and refusal.kind == "roles":
+                put(self._strict, (exchange.route.upstream_name, model), None)
 
     def _failed(self, session: str, reason: str) -> None:
         rest = self._rests.setdefault(session, _Rest())

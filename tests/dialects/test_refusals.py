@@ -349,6 +349,9 @@ def test_what_a_provider_says_beside_what_it_was_sent_is_read():
         "A conversation must alternate between user and assistant roles.",
         "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s).",
         "Error rendering prompt with jinja template",
+        # Vertex AI, Mistral
+        "Please ensure that multiturn requests alternate between user and model.",
+        "Unexpected role 'user' after role 'tool'",
     ],
 )
 @pytest.mark.parametrize("status", [200, 400, 500])

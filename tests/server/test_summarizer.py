@@ -405,3 +405,32 @@ async def test_instruction_in_a_tool_result_is_not_followed():
 
     assert is_compacted(answer)
     assert messages_of(provider.received[0].body)[-1]["content"].startswith(INSTRUCTION)
+
+
+async def test_where_no_instruction_may_follow_a_result_the_history_is_told_instead():
+    """Mistral's rule; the conversation itself keeps it."""
+    refusal = {
+        "object": "error",
+        "message": "Unexpected role 'user' after role 'tool'",
+        "type": "invalid_request_message_order",
+        "code": "3230",
+    }
+    provider = a_provider(window=WINDOW)
+    asked = []
+
+    async def trouble(receive, send):
+        asked.append(1)
+        told = chat_answer(RECORD) if len(asked) != 1 else refusal
+        await answering(200 if len(asked) != 1 else 400, told)(receive, send)
+
+    server = Troubled(provider, trouble)
+    async with house_for(server, EARLY) as house:
+        first = await house.chat(long_history(rounds=5, tokens=400))
+        second = await house.chat([user("Other."), *long_history(rounds=5, tokens=400)[1:]])
+        rows = await house.turns("summary")
+
+    assert is_compacted(first)
+    assert is_compacted(second)
+    assert RECORD in str(messages_of(provider.received[0].body)[1]["content"])
+    # The first conversation asked twice, the second only once.
+    assert [row.status for row in rows] == [400, 200, 200]
