@@ -2,6 +2,8 @@
 
     [first user message] [ ............ span ............ ] [ ....... tail ....... ]
       stays when short       becomes one user message           stays as it is
+    not where roles must                                        begins with the model
+     alternate                                                   there
 
 The newest message of the user always stays word for word: in the tail, in front of the span where the conversation
 began with it, or else quoted in the summary.
@@ -33,15 +35,23 @@ class Span:
 
 
 def choose_span(
-    messages: Sequence[Message], tokens: Sequence[int], policy: CompactPolicy, usable: int, *, must_cover: int = -1
+    messages: Sequence[Message],
+    tokens: Sequence[int],
+    policy: CompactPolicy,
+    usable: int,
+    *,
+    must_cover: int = -1,
+    alternates: bool = False,
 ) -> Span | None:
     """The span to summarise; None when there is too little of it.
 
     `tokens`: of each message as it goes out. `must_cover`: index of the last message that an earlier summary covers;
-    the new one takes it in.
+    the new one takes it in. `alternates`: roles must, so the model speaks next behind the span, and nothing stands before it.
     """
     least_tail = max(1, policy.keep_recent_messages)
     cuts = [cut for cut in cut_positions(messages) if cut <= len(messages) - least_tail]
+    if alternates:
+        cuts = [cut for cut in cuts if cut == 0 or messages[cut].role == "assistant"]
     if not cuts:
         return None
     room = min(MOST_TAIL_TOKENS, policy.tail_share * usable)
@@ -54,7 +64,7 @@ def choose_span(
         roomy = index
     cut = next((cut for cut in cuts if cut >= roomy), cuts[-1])
     newest = _newest_words(messages)
-    start = _start(messages, tokens, usable, newest) if must_cover < 0 else 0
+    start = _start(messages, tokens, usable, newest) if must_cover < 0 and not alternates else 0
     while start < cut and start not in cuts:
         start += 1
     if cut - 1 <= max(start - 1, must_cover) or sum(tokens[start:cut]) < _LEAST_GAIN * sum(tokens):

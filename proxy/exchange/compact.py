@@ -82,6 +82,8 @@ class Need:
     can_wait: bool = False
     """The room for the answer is our own guess, and for one more answer there is enough of it."""
     earlier_by_model: bool = True
+    alternates: bool = False
+    """Roles must: only a summary of this very beginning can stand."""
     said: tuple[tuple[int, str], ...] = ()
     """Queued messages that were said: index of the message before each, and its text."""
 
@@ -93,8 +95,10 @@ def need_of(
     context: ContextSize,
     policy: CompactPolicy,
     doubt: float,
+    *,
+    alternates: bool = False,
 ) -> Need | None:
-    """What has to be summarised for this request, None when nothing has."""
+    """What has to be summarised for this request, None when nothing has. `alternates`: roles must."""
     stage = stage_of(context, policy, doubt=doubt)
     if stage == "none" or (usable := context.usable) is None:
         return None
@@ -105,10 +109,10 @@ def need_of(
     )
     covered = index[summaries[-1].last] if summaries else -1
     messages = received.conversation.messages
-    span = choose_span(messages, tokens, policy, usable, must_cover=covered)
+    span = choose_span(messages, tokens, policy, usable, must_cover=covered, alternates=alternates)
     if span is None:
         return None
-    if covered >= 0:
+    if covered >= 0 and not alternates:
         first = min(index[edit.first] for edit in summaries)
         span = Span(first=first, last=span.last, quote=span.quote)
     length = summary_tokens(policy, usable)
@@ -123,12 +127,14 @@ def need_of(
         ),
         before_tokens=sum(tokens[span.first : span.last + 1]),
         history_tokens=sum(tokens),
-        fits_warm=_fits_warm(context, sum(tokens[span.last + 1 :]), length),
+        # The instruction would stand behind another user message.
+        fits_warm=not alternates and _fits_warm(context, sum(tokens[span.last + 1 :]), length),
         now=stage == "now",
         must_fit=policy.trigger == "window",
         summary_tokens=length,
         can_wait=received.conversation.max_output is None and _has_room(context),
         earlier_by_model=any(edit.by_model for edit in summaries) or not summaries,
+        alternates=alternates,
     )
 
 

@@ -14,8 +14,9 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import standing_edits
+from proxy.exchange.alternating import unbroken
 from proxy.exchange.binding import bound_by
-from proxy.exchange.compact import need_of
+from proxy.exchange.compact import Need, need_of
 from proxy.exchange.early import absorbed, early_record
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
@@ -60,12 +61,13 @@ def prepare(
     called again with it when the handler has got one. `queued`: messages that wait to be said in this conversation.
     """
     weighed = weigh(received, scale)
-    inherited = _standing(memory.plan, weighed) if policy.mode != "off" else EMPTY_PLAN
+    inherited = _standing(memory.plan, weighed, received, policy) if policy.mode != "off" else EMPTY_PLAN
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
     pressed = bool(memory.line and memory.line.pressed)
-    # A conversation that is left alone for comparison still hears what its user says.
-    if queued and policy.mode == "prune" and not _why_no_decisions(received, memory, policy, held_out=False):
+    # A conversation that is left alone for comparison still hears what its user says; where roles must alternate, it waits.
+    says = policy.mode == "prune" and not policy.alternates
+    if queued and says and not _why_no_decisions(received, memory, policy, held_out=False):
         draft = draft.with_edits(queued_edits(draft, queued))
     if blocked in _STILL_DUE:
         draft = restored(draft)
@@ -86,9 +88,16 @@ def prepare(
         return prepare(received, memory, policy, scale, recall=recall, now=now, held_out=held_out, learned=learned)
     # While only observing, a summary would be paid for and never be sent.
     if not blocked and summary is None and policy.mode == "prune":
-        need = need_of(received, draft.plan, draft.tokens, draft.context, policy.compact, policy.doubt)
+        need = _need(draft)
         return ready if need is None else msgspec.structs.replace(ready, need=need)
     return ready
+
+
+def _need(draft: Draft) -> Need | None:
+    policy, plan, tokens = draft.policy, draft.plan, draft.tokens
+    return need_of(
+        draft.received, plan, tokens, draft.context, policy.compact, policy.doubt, alternates=policy.alternates
+    )
 
 
 def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learned: Learned) -> Ready:
@@ -248,9 +257,11 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
     return pruned, decision.skipped, decision.pressed
 
 
-def _standing(plan: Plan, weighed: Weighed) -> Plan:
+def _standing(plan: Plan, weighed: Weighed, received: Received, policy: Policy) -> Plan:
     """What of an inherited plan concerns this request: a fork leaves the edits of the other branch behind."""
     if not plan.edits:
         return plan
     _, kept = standing_edits(weighed.notes, weighed.index, plan)
+    if policy.alternates:
+        kept = unbroken(kept, received.conversation.messages, weighed.index)
     return plan if len(kept) == len(plan.edits) else Plan(kept)

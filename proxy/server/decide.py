@@ -78,6 +78,7 @@ def _policy(
         known,
         ask_usage=settled.ask_usage and not received.view.asks_usage and upstream not in habits.silent,
         auto_cache=settled.auto_cache and (upstream, received.conversation.model) not in habits.unmarked,
+        alternates=(upstream, received.conversation.model) in habits.alternating,
         replay_only=counts_only,
         lesson=lesson,
         lengths=shared.lifetimes.known(),

@@ -34,6 +34,8 @@ class Habits:
         """Upstreams that refuse to be asked for usage."""
         self.unmarked: dict[tuple[str, str], None] = {}
         """Upstreams and models that refuse the cache breakpoints we set."""
+        self.alternating: dict[tuple[str, str], None] = {}
+        """Upstreams and models that want roles to alternate."""
 
     def known(self, upstream: str, model: str) -> Habit | None:
         """All that is known of a model; None where the ledger has to be asked first, see `of`."""

@@ -101,10 +101,17 @@ def _prices_of(habit: CacheHabit) -> Prices | None:
 
 
 def _after_lessons(
-    known: Known, *, ask_usage: bool, auto_cache: bool, replay_only: bool, lesson: Lesson, lengths: tuple[int, ...]
+    known: Known,
+    *,
+    ask_usage: bool,
+    auto_cache: bool,
+    alternates: bool,
+    replay_only: bool,
+    lesson: Lesson,
+    lengths: tuple[int, ...],
 ) -> Policy:
     """The policy with what was learned while running."""
-    policy = known.policy
+    policy = alternating(known.policy) if alternates else known.policy
     return replace(
         policy,
         ask_usage=ask_usage,
@@ -113,3 +120,8 @@ def _after_lessons(
         reasoning=replace(policy.reasoning, rule=learned_rule(policy.reasoning.rule, lesson)),
         lengths=lengths,
     )
+
+
+def alternating(policy: Policy) -> Policy:
+    """The policy where roles must alternate: records that are made early would be user messages side by side."""
+    return replace(policy, alternates=True, compact=replace(policy.compact, early=False))

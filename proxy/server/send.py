@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import structlog
 
+from proxy.compaction.policy import NO_MODEL
 from proxy.dialects.base import Refusal
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came
@@ -17,6 +18,7 @@ from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.engines.base import UpstreamResponse
 from proxy.server.peeking import may_mean, refusal_in
+from proxy.server.policies import alternating
 from proxy.server.reconcile import learn, reconciled
 from proxy.wire.headers import listed
 
@@ -63,6 +65,8 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         return await _rescued(shared, call, refusal)
     if kind == "reasoning" and refusal is not None:
         return await _reconciled(shared, call, refusal)
+    if kind == "roles" and ready.summarised and _alternates(shared, call):
+        return await _alternated(shared, call)
     about_ours = status in (400, 413, 422) or (kind == "roles" and ready.changed)
     if not about_ours or not (ready.changed or ready.asked_usage or ready.marked):
         return None
@@ -146,6 +150,56 @@ async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | 
     return answer, ()
 
 
+def _alternates(shared: Shared, call: Call) -> bool:
+    """Whether it is news that this server wants roles to alternate; it is then remembered for the model."""
+    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    if call.policy.alternates:
+        return False
+    put(shared.habits.alternating, (upstream, model), None)
+    log.info("roles_alternate", upstream=upstream, model=model)
+    call.policy = alternating(call.policy)
+    return True
+
+
+async def _alternated(shared: Shared, call: Call) -> Answer:
+    """Roles must alternate, and our summary stood beside a user message: once more with another, else as it came."""
+    ready = call.ready
+    answer = await _sent_otherwise(shared, call)
+    if answer is None:
+        call.ready = ready
+        _as_it_came(shared, call)
+        answer = await _send(call)
+    return answer, ()
+
+
+async def _sent_otherwise(shared: Shared, call: Call) -> UpstreamResponse | None:
+    """The answer to the call with another summary in the place of its own; None where there is none, or it is refused."""
+    await _summarised_anew(shared, call)
+    if not call.ready.changed:
+        return None
+    await stored(shared, call)
+    answer = await _send(call)
+    if answer.status < _REFUSED:
+        return answer
+    await answer.aclose()
+    return None
+
+
+async def _summarised_anew(shared: Shared, call: Call) -> None:
+    """The request with another summary than it had; who has waited for one gets a record that no model writes."""
+    call.summary = None
+    if call.waited:
+        call.policy = replace(call.policy, compact=replace(call.policy.compact, model=NO_MODEL))
+    await _decided_anew(shared, call)
+
+
+async def _decided_anew(shared: Shared, call: Call) -> None:
+    """The request under the call's policy, with the summary that it has or one that is due."""
+    call.ready = prepared_again(shared, call, call.policy)
+    if call.ready.need is not None and call.ready.need.now:
+        await compacted(shared, call)
+
+
 async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None:
     """An overflow: make the request fit the window that the refusal named, and send it once more.
 
@@ -165,11 +219,11 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
     # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.
     low = min(1.0, ready.context.total / refusal.counted) if refusal.counted else 1.0
     aim = int(window * _SAFETY * max(low, _LEAST_RATIO))
-    harder = _harder(policy, aim)
-    call.policy = harder
-    call.ready = prepared_again(shared, call, harder)
-    if call.ready.need is not None and call.ready.need.now:
-        await compacted(shared, call)
+    call.policy, had = _harder(policy, aim), call.summary
+    await _decided_anew(shared, call)
+    if had is not None and call.ready.context.total >= aim:
+        # It was made for a window that is none.
+        await _summarised_anew(shared, call)
     # Our guess of the answer's length may stay unmet: the alternative is an error for certain.
     fits = call.ready.context.total < min(ready.context.total, aim)
     if not fits or not call.ready.changed:
@@ -177,16 +231,26 @@ async def _rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | Non
         call.policy, call.ready = policy, ready
         return None
     await stored(shared, call)
-    log.info("rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
-    answer = await _send(call)
-    if answer.status >= 400:
-        await answer.aclose()
+    answer = await _with_other_roles(shared, call, await _send(call))
+    if answer is None:
         call.policy, call.ready = policy, ready
         return None
+    log.info("rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
     if refusal.window is None and teaches:
         # That a smaller body passes shows that its size was what was wrong.
         await shared.habits.learn_window(upstream, model, window)
     return answer, ()
+
+
+async def _with_other_roles(shared: Shared, call: Call, answer: UpstreamResponse) -> UpstreamResponse | None:
+    """The rescue's answer, or that to one more try where only its summary's place was refused; None for any refusal."""
+    if answer.status < _REFUSED:
+        return answer
+    refusal = await refusal_in(call, answer, [])
+    await answer.aclose()
+    if refusal is None or refusal.kind != "roles" or not call.ready.summarised or not _alternates(shared, call):
+        return None
+    return await _sent_otherwise(shared, call)
 
 
 def _guessed(refusal: Refusal, total: int) -> int:

@@ -100,7 +100,9 @@ class Summarizer:
         found = [
             (index[edit.last], edit)
             for edit in self._ready.values()
-            if edit.first in index and index.get(edit.last, -1) > need.earlier_last
+            if edit.first in index
+            and index.get(edit.last, -1) > need.earlier_last
+            and (edit.first == need.first or not need.alternates)
         ]
         return max(found, key=lambda one: one[0])[1] if found else None
 
@@ -257,11 +259,11 @@ class Summarizer:
         )
         if answer.status >= 400 or observation.outcome != "ok" or observation.tool_calls:
             log.info("summary_failed", status=answer.status, outcome=observation.outcome)
-            return None, False
-        return observation.text, observation.finish.lower() in _FINISHED
             refusal = dialect.refusal(answer.status, observation.error_text.encode())
             if refusal is not None and refusal.kind == "roles":
                 put(self._strict, (exchange.route.upstream_name, model), None)
+            return None, False
+        return observation.text, observation.finish.lower() in _FINISHED
 
     def _failed(self, session: str, reason: str) -> None:
         rest = self._rests.setdefault(session, _Rest())

@@ -122,3 +122,20 @@ def test_a_span_leaves_calls_with_their_results_and_the_newest_messages(shape, u
         assert asked == answered
         assert len(messages) - 1 - span.last >= recent
         assert messages[-1] in kept
+
+
+@given(
+    roles=st.lists(st.sampled_from(["user", "assistant", "work"]), min_size=1, max_size=12),
+    size=st.integers(10, 3000),
+    covered=st.integers(-1, 6),
+)
+def test_where_roles_must_alternate_the_model_speaks_behind_the_span_and_nothing_stands_before_it(roles, size, covered):
+    messages = []
+    for number, role in enumerate(roles):
+        messages += [call(f"c{number}"), result(f"c{number}")] if role == "work" else [a_message(role, f"{number}")]
+    span = span_of(messages, [size] * len(messages), alternates=True, must_cover=covered)
+
+    if span is not None:
+        assert span.first == 0
+        assert messages[span.last + 1].role == "assistant"
+        assert span.last > covered

@@ -177,3 +177,10 @@ def test_a_summary_hides_what_it_covers_and_the_plan_still_knows_it():
 
     assert "never touch main.py" not in json.dumps(messages_of(ready.body))
     assert said(ready.plan) == {"q1"}
+
+
+def test_where_roles_must_alternate_a_message_waits():
+    ready = prepared(a_received(HISTORY), FIRST, policy=replace(QUIET, alternates=True))
+
+    assert messages_of(ready.body) == HISTORY
+    assert said(ready.plan) == set()

@@ -7,7 +7,7 @@ from proxy.compaction.policy import NO_MODEL
 from proxy.demo.provider import Rules
 from proxy.dialects.openai_chat import OpenAIChat
 from proxy.server import policies
-from proxy.settings.values import Compact
+from proxy.settings.values import Compact, ModelSettings
 from proxy.tokens.windows import Limits
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import (
@@ -413,6 +413,19 @@ async def test_a_line_whose_rewrite_was_refused_once_is_rescued_all_the_same():
     # What the provider has taken stays; beyond that nothing is decided there before it asks for it again.
     assert len(provider.received) == before + 1
     assert turns[-1].skipped == "refused"
+
+
+async def test_a_summary_that_was_made_for_a_wrong_window_is_made_anew():
+    provider = a_provider(window=3000)
+    compact = Compact(background_share=1.0, tail_share=0.9, max_summary_tokens=400)
+    async with a_house(
+        provider, models={"*": ModelSettings(max_output=500)}, prune=NO_PRUNING, compact=compact, window=None
+    ) as house:
+        await house.handler.shared.habits.learn_window("openai", "of-unknown-window", 5000)
+        answer = await house.chat(long_history(), model="of-unknown-window")
+
+    assert answer.status_code == 200
+    assert [record.status for record in provider.received if not is_summary_call(record.body)] == [400, 200]
 
 
 async def test_an_error_of_the_clients_own_is_not_hidden_by_the_overflow_of_the_original():

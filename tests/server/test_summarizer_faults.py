@@ -168,7 +168,7 @@ async def test_a_client_that_waited_sees_signs_of_life_where_its_format_allows_t
 
 
 async def test_r28_a_call_waits_for_one_summary_at_most():
-    """An overflow in spite of it is the client's to see: a second wait would be longer than clients bear."""
+    """After an overflow in spite of it a record stands that no model writes: clients bear no second wait."""
     provider = a_provider(models=("demo-model",))
     message = "This model's maximum context length is 1200 tokens."
     refusal = {"error": {"message": message, "code": "context_length_exceeded"}}
@@ -178,5 +178,5 @@ async def test_r28_a_call_waits_for_one_summary_at_most():
     async with house_for(upstream, compact=long_tail) as house:
         answer = await asked(house, "chat", history())
 
-    assert (answer.status_code, answer.json()) == (400, refusal)
-    assert (upstream.summaries, len(provider.received)) == (1, 1)
+    assert answer.status_code == 200
+    assert (upstream.summaries, [record.status for record in provider.received]) == (1, [400, 200])
