@@ -51,7 +51,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """YYYY-MM-DD (UTC), UPSTREAM/MODEL, or a session's id."""
     label: str = ""
-    """The client's own name for the session."""
+    """The client's own name for the session; days and models have none."""
     bill: Bill
 
 
@@ -99,7 +99,7 @@ def savings(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True,
         total=bill(rows),
         by_day=tuple(sorted(_lines(rows, _day), key=lambda line: line.key)),
         by_model=_by_price(_lines(rows, lambda turn: f"{turn.upstream}/{turn.model}")),
-        by_session=_by_price(_lines(rows, lambda turn: turn.session))[:most_sessions],
+        by_session=_by_price(_lines(rows, lambda turn: turn.session, named=True))[:most_sessions],
         holdout=_holdout(rows, held) if held else None,
     )
 
@@ -130,14 +130,15 @@ def bill(turns: Sequence[Turn]) -> Bill:
     )
 
 
-def _lines(turns: Iterable[Turn], key_of: Callable[[Turn], str]) -> list[Line]:
+def _lines(turns: Iterable[Turn], key_of: Callable[[Turn], str], *, named: bool = False) -> list[Line]:
     groups: dict[str, list[Turn]] = defaultdict(list)
     for turn in turns:
         groups[key_of(turn)].append(turn)
-    return [
-        Line(key=key, label=next((turn.label for turn in found if turn.label), ""), bill=bill(found))
-        for key, found in groups.items()
-    ]
+    return [Line(key=key, label=_label(found) if named else "", bill=bill(found)) for key, found in groups.items()]
+
+
+def _label(turns: Iterable[Turn]) -> str:
+    return next((turn.label for turn in turns if turn.label), "")
 
 
 def _by_price(lines: Iterable[Line]) -> tuple[Line, ...]:

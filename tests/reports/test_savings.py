@@ -65,6 +65,7 @@ def test_there_is_a_line_for_each_day_model_and_session():
 
     assert [(line.key, line.bill.saved) for line in found.by_day] == [("1970-01-02", 1.0), ("1970-01-03", -0.5)]
     assert [line.key for line in found.by_model] == ["openai/large", "openai/m", "openai/small"]
+    assert {line.label for line in (*found.by_day, *found.by_model)} == {""}
     assert [(line.key, line.label, line.bill.saved) for line in found.by_session] == [
         ("b", "", -0.5),
         ("a", "mine", 1.0),
