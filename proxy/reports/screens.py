@@ -1,4 +1,4 @@
-"""The reports on a terminal: 80 columns, and every word is there without colour too."""
+"""The reports on a terminal: made for 80 columns, readable with fewer, and every word is there without colour too."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.reports.accuracy import Accuracy, AccuracyRow
+from proxy.reports.columns import Bar, Columns
 from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview, Row
 from proxy.reports.savings import Arm, Bill, Line, Savings
 from proxy.reports.sessions import SessionPage
 from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
 
-_BAR_WIDTH = 64
 _QUOTED_LINES = 4
 _QUOTED_CHARS = 400
 _NAMES = {"system": "System prompt", "tools": "Tools", "messages": "Messages", "reasoning": "  of it reasoning"}
@@ -49,14 +49,11 @@ def _usage(shown: Overview) -> str:
     return f"[bold]Context usage: {tokens(shown.total)} / {tokens(shown.window)} tokens ({percent(shown.percent, 0)})[/bold]"
 
 
-def _bar(shown: Overview) -> Iterator[Text]:
+def _bar(shown: Overview) -> Iterator[RenderableType]:
     """Used, not to be used by input (reserved for the answer, or closed to it), and free."""
-    if shown.window is None:
-        return
-    reserve = sum(row.tokens for row in shown.rows if row.name in ("reserve", "closed"))
-    used = min(_BAR_WIDTH, round(_BAR_WIDTH * shown.total / shown.window))
-    kept = min(_BAR_WIDTH - used, round(_BAR_WIDTH * reserve / shown.window))
-    yield Text.assemble("[", ("#" * used, "cyan"), ("-" * kept, "yellow"), "." * (_BAR_WIDTH - used - kept), "]")
+    if shown.window is not None:
+        reserve = sum(row.tokens for row in shown.rows if row.name in ("reserve", "closed"))
+        yield Bar(used=shown.total / shown.window, kept=reserve / shown.window)
 
 
 def _about(shown: Overview) -> str:
@@ -183,7 +180,7 @@ def accuracy_screen(shown: Accuracy) -> RenderableType:
     """Errors by upstream, model and basis."""
     if not shown.rows:
         return _nothing(shown.since)
-    table = _headed("model", "basis", "calls", "median", "p95", "max", "bias", "growth p95", first=2)
+    table = Columns("model", "basis", "calls", "median", "p95", "max", "bias", "growth p95", first=2)
     for row in (*shown.overall, *shown.rows):
         name = f"{row.upstream}/{row.model}" if row.model else "all"
         table.add_row(escape(name), row.basis, tokens(row.total.calls), *_spread_cells(row))
@@ -204,7 +201,7 @@ def _lessons(shown: Accuracy) -> Iterator[RenderableType]:
             known[name] = (row.reasoning, max(row.learned_from, known.get(name, ("", 0))[1]))
     if not known:
         return
-    table = _headed("model", "earlier reasoning", "calls learned from", first=2)
+    table = Columns("model", "earlier reasoning", "calls learned from", first=2)
     for name, (reasoning, samples) in known.items():
         table.add_row(escape(name), reasoning, tokens(samples))
     yield ""
@@ -244,8 +241,8 @@ def _headline(total: Bill) -> Iterator[str]:
         yield f"  without price or usage {tokens(total.calls - total.priced)} of {tokens(total.calls)} calls: in no sum of money"
 
 
-def _bills(title: str, lines: Sequence[Line]) -> Table:
-    table = _headed(title, "calls", "removed", "paid", "without", "saved")
+def _bills(title: str, lines: Sequence[Line]) -> Columns:
+    table = Columns(title, "calls", "removed", "paid", "without", "saved")
     for line in lines:
         bill = line.bill
         money = (dollars(bill.paid + bill.summaries), dollars(bill.unpruned), dollars(bill.saved))
@@ -253,8 +250,8 @@ def _bills(title: str, lines: Sequence[Line]) -> Table:
     return table
 
 
-def _arms(treated: Arm, held_out: Arm) -> Table:
-    table = _headed("arm", "sessions", "calls", "input a call", "paid a call")
+def _arms(treated: Arm, held_out: Arm) -> Columns:
+    table = Columns("arm", "sessions", "calls", "input a call", "paid a call")
     for name, arm in (("treated", treated), ("held out", held_out)):
         count = None if arm.input_per_call is None else round(arm.input_per_call)
         table.add_row(name, tokens(arm.sessions), tokens(arm.bill.calls), tokens(count), dollars(arm.paid_per_call))
@@ -265,7 +262,7 @@ def sessions_screen(shown: SessionPage) -> RenderableType:
     """The list of conversations."""
     if not shown.sessions:
         return _nothing(0.0)
-    table = _headed("session", "model", "turns", "input", "removed", "last call (UTC)", first=2)
+    table = Columns("session", "model", "turns", "input", "removed", "last call (UTC)", first=2)
     for row in shown.sessions:
         name = f"{row.session}\n  {row.label}" if row.label else row.session
         when = datetime.fromtimestamp(row.last_at, UTC).strftime("%m-%d %H:%M")
@@ -287,13 +284,4 @@ def _plain(*aligned: Any) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for justify in aligned:
         table.add_column(justify=justify, overflow="fold")
-    return table
-
-
-def _headed(*names: str, first: int = 1) -> Table:
-    """A table whose first columns are words and whose others are numbers."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for number, name in enumerate(names):
-        is_number = number >= first
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
     return table

@@ -217,6 +217,23 @@ def test_every_line_fits_into_80_columns(name):
     assert "…" not in text
 
 
+@pytest.mark.parametrize("width", [40, 60])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("accuracy", "openai/m, anchored"),
+        ("accuracy", "calls 1, median 0.60 %,"),
+        ("savings", "calls 3, removed"),
+        ("sessions", "7f3a7f3a7f3a7f3a a label"),
+    ],
+)
+def test_a_narrow_terminal_gets_lists_instead_of_broken_words(name, words, width):
+    text = printed(all_screens()[name], width=width)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert words in " ".join(text.split())
+
+
 @pytest.mark.parametrize("name", ["context", "accuracy", "savings", "sessions"])
 def test_without_colour_nothing_is_missing(name):
     plain = printed(all_screens()[name], no_color=True, force_terminal=False)
