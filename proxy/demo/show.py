@@ -23,6 +23,8 @@ from proxy.wire.body import dumps
 
 FAILED = 1
 _BAR = 22
+_ROOM = 76
+"""Columns that the show takes with all that belongs to it."""
 _MILLION = 1_000_000
 
 
@@ -76,14 +78,18 @@ def _say_opening(console: Console, session: Session, profile: Profile) -> None:
     if session.source:
         console.print(f"from {session.source} ({session.licence})", soft_wrap=True)
     console.print(
-        f"Each turn is sent twice: straight to a loopback provider, and through the proxy\n"
-        f"(profile {profile}) to another. Model {MODEL}, window {WINDOW:,} tokens, prompt cache\n"
-        "as the real one. The provider counts with a vocabulary that the proxy does not\n"
+        f"Each turn is sent twice: straight to a loopback provider, and through the proxy "
+        f"(profile {profile}) to another. Model {MODEL}, window {WINDOW:,} tokens, prompt cache "
+        "as the real one. The provider counts with a vocabulary that the proxy does not "
         "know. No key, no network.\n"
     )
-    console.print(
-        f"[bold]{'turn':>4} {'client has':>10} {'proxy sent':>10}  {'bar: share of the window':<{_BAR}} {'estimate':>9}  cached[/]"
-    )
+    bar = f"{'bar: share of the window':<{_BAR}} " if _has_room(console) else ""
+    console.print(f"[bold]{'turn':>4} {'client has':>10} {'proxy sent':>10}  {bar}{'estimate':>9}  cached[/]")
+
+
+def _has_room(console: Console) -> bool:
+    """For bars and for columns side by side."""
+    return console.width >= _ROOM
 
 
 def _say_turn(console: Console, step: Step, before: Step | None, *, ascii_only: bool) -> None:
@@ -95,9 +101,10 @@ def _say_turn(console: Console, step: Step, before: Step | None, *, ascii_only: 
     line = Text(f"{step.number:>4} ")
     line.append(f"{direct.input_tokens:>10,} " if direct.said else f"{'refused':>10} ")
     line.append(f"{pruned.input_tokens:>10,}  " if pruned.said else f"{'refused':>10}  ", style="bold")
-    line.append_text(_bar(direct.input_tokens or WINDOW, pruned.input_tokens, ascii_only=ascii_only))
+    if _has_room(console):
+        line.append_text(_bar(direct.input_tokens or WINDOW, pruned.input_tokens, ascii_only=ascii_only)).append(" ")
     error = pruned.error_percent
-    line.append(f" {'' if error is None else f'{error:+.2f} %':>9}" + ("  " if pruned.anchored else " *"))
+    line.append(f"{'' if error is None else f'{error:+.2f} %':>9}" + ("  " if pruned.anchored else " *"))
     if pruned.input_tokens:
         line.append(f"{100 * pruned.cached_tokens / pruned.input_tokens:5.0f} %")
     console.print(line)
@@ -116,9 +123,8 @@ def _bar(has: int, sent: int, *, ascii_only: bool) -> Text:
 def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float) -> None:
     rates = price().rates
     console.print("\n* no earlier usage to build on: a pure estimate")
-    console.print(
-        f"\n[bold]{result.turns} turns in {seconds:.1f} s[/]{'':<12}{'direct':>14}{'through the proxy':>20}{'saved':>12}"
-    )
+    columns = f"{'':<12}{'direct':>14}{'through the proxy':>20}{'saved':>12}" if _has_room(console) else ""
+    console.print(f"\n[bold]{result.turns} turns in {seconds:.1f} s[/]{columns}")
     _say_row(
         console, "input tokens", f"{result.input_direct:,}", f"{result.input_pruned:,}", result.saved_tokens_percent
     )
@@ -149,7 +155,11 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
 
 
 def _say_row(console: Console, name: str, direct: str, pruned: str, saved: float | None) -> None:
-    console.print(f"{name:<28}{direct:>14}{pruned:>20}{'' if saved is None else f'{saved:+.1f} %':>12}")
+    gain = "" if saved is None else f"{saved:+.1f} %"
+    if _has_room(console):
+        console.print(f"{name:<28}{direct:>14}{pruned:>20}{gain:>12}")
+    else:
+        console.print(f"{name}: {direct} direct, {pruned} through the proxy{gain and f', saved {gain}'}")
 
 
 def verdict(result: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,17 @@ def test_the_show_fits_80_columns_and_ends_well(capsys):
     assert "estimate error on 5 anchored turns" in out
     assert max(map(len, out.splitlines()[2:])) <= 80
     assert "\x1b" not in out
+
+
+def test_the_show_fits_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "48")
+    assert show.run(options("--turns", "9")) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    turns = [line for line in lines if re.match(r" +\d+ +[\d,]+ +[\d,]+ ", line)]
+    assert len(turns) == 9
+    assert all(line.endswith("%") for line in turns)
+    assert any(re.fullmatch(r"input tokens: [\d,]+ direct, [\d,]+ through the", line.strip()) for line in lines)
 
 
 def test_the_json_has_each_turn_and_the_outcome(capsys):
