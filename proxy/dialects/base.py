@@ -33,6 +33,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """How many answers the request wants (`n`)."""
     editable: bool = True
     """False where the history is no JSON array (one string or object for the only message): no plan is applied."""
+    head_marked: bool = False
+    """The client has set a cache breakpoint behind what stands in front of the history."""
     notes: Notes = msgspec.field(default_factory=Notes)
     """What is known of the messages from the line's last request, see conversation.lines."""
 

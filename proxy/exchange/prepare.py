@@ -148,6 +148,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         message_tokens=draft.tokens,
         total=draft.context.total,
         head=draft.weighed.system + draft.weighed.tools,
+        head_kept=draft.received.view.head_marked or policy.auto_cache,
         plan=draft.plan,
         window=draft.context.room,
         reserve=draft.context.reserve,

@@ -49,7 +49,7 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
             changed = min(changed, index)
         if changed < before:
             found = entries.found(changed, end) if prices.breakpoints else changed
-            kept = head + sum(tokens[:found])
+            kept = head + sum(tokens[:found]) if found or situation.head_kept or not prices.breakpoints else 0
             entries.changed(changed)
         paid += _charged(kept, sent, prices, minimum)
         before = end

@@ -48,6 +48,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The unified formula's estimate of the input, before new edits."""
     head: int | None = None
     """Estimated tokens in front of the messages: system text and tools. None: what the total leaves for them."""
+    head_kept: bool = True
+    """Where the cache knows breakpoints: there is one behind the head, so that it is found when nothing else is."""
     plan: Plan = EMPTY_PLAN
     """Inherited from the deepest anchor, already applied."""
     window: int | None = None

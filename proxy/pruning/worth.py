@@ -92,18 +92,19 @@ def cached_behind(situation: Situation) -> list[int]:
 
     That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
     front of the message up to the newest entry that is still of use (pruning.entries). Where too little is left in front
-    of it for a cache to find, that is lost too, system text and tools with it.
+    of it for a cache to find, or nothing has a breakpoint there, that is lost too, system text and tools with it.
     """
     end = sent_before(situation)
     behind = [*accumulate(reversed(situation.message_tokens[:end]), initial=0)]
     behind = behind[::-1] + [0] * (len(situation.messages) - end)
     if situation.prices is None:
         return behind
+    whole = situation.head_tokens + behind[0]
     if situation.prices.breakpoints:
         entries = _entries(situation)
         now = len(situation.messages)
-        behind = [behind[entries.found(index, now)] for index in range(now + 1)]
-    whole = situation.head_tokens + behind[0]
+        places = [entries.found(index, now) for index in range(now + 1)]
+        behind = [behind[found] if found or situation.head_kept else whole for found in places]
     spare = whole - situation.prices.minimum / situation.density
     return [0 if spare < 0 else lost if lost <= spare else whole for lost in behind]
 

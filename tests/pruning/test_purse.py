@@ -105,3 +105,15 @@ def test_edits_at_arrival_never_cost_anything(sizes, data):
     unpruned, paid = bills(a_situation(messages, Plan(edits)), PRICES)
 
     assert paid <= unpruned + 1e-6
+
+
+def test_a_change_in_front_of_all_entries_cost_the_head_where_it_has_no_breakpoint():
+    messages = answered(rounds(words("a", 100), words("b", 100)))
+    plain = a_situation(messages)
+    total = plain.total + 1000
+    edits = Plan((clear(plain, 0, 1, decided=3),))
+    marked, alone = (a_situation(messages, edits, total=total - 1, head=1000, head_kept=kept) for kept in (True, False))
+
+    assert bills(alone, PRICES)[1] - bills(marked, PRICES)[1] == pytest.approx(1.15 * 1000)
+    any_prefix = Prices(read=0.1, write=1.0)
+    assert bills(alone, any_prefix) == bills(marked, any_prefix)

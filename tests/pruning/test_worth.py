@@ -122,3 +122,14 @@ def test_to_lose_a_prefix_is_part_of_what_a_batch_costs():
         why.append(best_batch([(first, 10)], situation, minimum=0, chars=0).skipped)
 
     assert why == ["would_risk_a_loss", "would_not_pay"]
+
+
+def test_system_text_without_a_breakpoint_of_its_own_is_lost_where_no_entry_is_found():
+    messages = answered(rounds(words("a", 100), words("b", 50)))
+    total = 70 + sum(a_situation(messages).message_tokens)
+    marked = a_situation(messages, prices=PRICES, total=total)
+    alone = a_situation(messages, prices=PRICES, total=total, head_kept=False)
+
+    # Only a call's end is found, and none lies in front of the first message.
+    assert cached_behind(alone)[0] == 70 + cached_behind(marked)[0]
+    assert cached_behind(alone)[1:] == cached_behind(marked)[1:]

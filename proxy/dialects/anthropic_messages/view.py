@@ -74,7 +74,14 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         server_edits=server_edits,
         utility=is_utility(history.asked(), chain(system, messages), tools),
     )
-    return View(body=body, conversation=conversation, spans=tuple(history.spans), fields=fields, notes=history.notes)
+    return View(
+        body=body,
+        conversation=conversation,
+        spans=tuple(history.spans),
+        fields=fields,
+        head_marked=history.beside("marked", lambda: _head_marked(body, fields)),
+        notes=history.notes,
+    )
 
 
 def _model(small: Mapping[str, Any], path: str) -> str:
@@ -90,6 +97,12 @@ def _outside(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[M
     if "system" not in fields:
         return ()
     return recall.get(NAME + " system", body[slice(*fields["system"])], _parse_system)
+
+
+def _head_marked(body: bytes, fields: Mapping[str, Span]) -> bool:
+    """Whether a breakpoint stands behind the system text, or behind the tools where there is none."""
+    span = fields.get("system") or fields.get("tools")
+    return span is not None and b'"cache_control"' in body[slice(*span)]
 
 
 def _parse_system(raw: bytes) -> tuple[Message, ...]:

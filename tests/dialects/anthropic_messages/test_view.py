@@ -222,6 +222,24 @@ def test_marks_that_move_do_not_change_a_message():
     assert plain.digest != parsed("assistant", content="hi").digest
 
 
+SYSTEM, TOOL = {"type": "text", "text": "be brief"}, {"name": "read", "input_schema": {}}
+
+
+@pytest.mark.parametrize(
+    ("head", "marked"),
+    [
+        ({"system": [SYSTEM | MARK]}, True),
+        ({"system": [SYSTEM], "tools": [TOOL | MARK]}, False),
+        ({"tools": [TOOL | MARK]}, True),
+        ({"system": "be brief"}, False),
+        (MARK, False),
+        ({}, False),
+    ],
+)
+def test_a_breakpoint_in_front_of_the_history_is_seen(head, marked):
+    assert viewed({"role": "user", "content": [{"type": "text", "text": "a"} | MARK]}, **head).head_marked is marked
+
+
 @pytest.mark.parametrize(
     ("edits", "asked"),
     [
