@@ -21,7 +21,7 @@ from proxy.pruning.policy import PROTECTED_TOOLS
 from proxy.pruning.reading import shows_failure
 from proxy.pruning.situation import Situation, stays_cached
 from proxy.pruning.standing import first_open, is_protected
-from proxy.pruning.worth import cached_behind, ratios, sent_before, stake_of, turns_left
+from proxy.pruning.worth import cached_behind, doubtful_share, ratios, sent_before, stake_of, turns_left
 
 _LEAST_TOKENS = 4_000
 """What a record must take out, scaled down for windows under 100,000 tokens: for less nothing is worth being forgotten."""
@@ -97,7 +97,8 @@ def _pays(situation: Situation, span: tuple[int, int], behind: int, after: int) 
     cost = write * (behind - removed) - read * behind
     if read * removed * turns_left(situation) <= cost:
         return False
-    return cost <= 0 or cost <= stake_of(situation)
+    risk = cost + doubtful_share(situation) * behind
+    return risk <= 0 or risk <= stake_of(situation)
 
 
 def _span(situation: Situation, policy: CompactPolicy) -> tuple[int, int] | None:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from proxy.conversation.edit import Edit, Insert, Summarise
+from proxy.exchange.measure import standing_tokens
 from proxy.exchange.prepare import Ready
 from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate
@@ -40,16 +42,42 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
     """What the provider would have reported for the request as the client sent it: `unpruned` tokens of input."""
     before = ready.before
     earlier = before.usage if before is not None and before.usage is not None else NOT_REPORTED
+    idle_s = ready.anchor.at - before.at if before is not None else 0.0
     return simulate(
         habit,
         input_tokens=unpruned,
         shared_tokens=_shared(before),
         warm_tokens=ready.anchor.warm_tokens,
-        idle_s=ready.anchor.at - before.at if before is not None else 0.0,
+        idle_s=0.0 if idle_s > habit.ttl_s and habit.outlives and _was_warm(ready, usage) else idle_s,
         output_tokens=usage.output_tokens,
         caches=_cached(usage) or _cached(earlier),
         hour=usage.keeps_an_hour or earlier.keeps_an_hour,
     )
+
+
+def _was_warm(ready: Ready, usage: Usage) -> bool:
+    """Whether the cache had what stands in front of the first new edit, or most of it: then it was not gone, however old.
+
+    System text alone may be there from other conversations.
+    """
+    if not usage.cache_read_tokens:
+        return False
+    weighed = ready.weighed
+    head = weighed.system + weighed.tools
+    changed = [weighed.index[at] for edit in ready.new_edits if (at := _first_of(edit)) in weighed.index]
+    sent = standing_tokens(weighed, ready.sent_plan)[: min(changed, default=len(weighed.totals))]
+    return 2 * (usage.cache_read_tokens - head) > sum(sent)
+
+
+def _first_of(edit: Edit) -> bytes:
+    """Prefix key of the first message that an edit changes."""
+    match edit:
+        case Summarise():
+            return edit.first
+        case Insert():
+            return edit.after
+        case _:
+            return edit.at
 
 
 def _shared(before: Anchor | None) -> int:

@@ -28,6 +28,8 @@ class Policy:
     """Cache price ratios; None when the provider has no prompt cache."""
     cache_ttl_s: float = 300.0
     """How long an unused cache entry lives."""
+    cache_outlives: bool = False
+    """It may live longer than that, up to a day."""
     horizon: int | None = None
     """How many more calls a conversation is taken to make; None: as earlier ones did."""
     lengths: tuple[int, ...] = ()

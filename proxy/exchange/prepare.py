@@ -36,6 +36,8 @@ from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 from proxy.wire.body import NotPlain
 
+_DAY_S = 86_400.0
+"""No prompt cache keeps an unused entry for longer (OpenAI's extended retention)."""
 _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
 
@@ -138,6 +140,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation, notes = draft.received.conversation, draft.received.view.notes
     prices, ttl_s = _cache_of(draft)
+    idle_s = now - line.at if line is not None else 0.0
     marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
     return Situation(
         messages=conversation.messages,
@@ -153,7 +156,8 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         window=draft.context.room,
         reserve=draft.context.reserve,
         prices=prices,
-        cold=line is not None and now - line.at > ttl_s,
+        cold=idle_s > ttl_s,
+        doubtful=policy.cache_outlives and idle_s <= _DAY_S,
         pressed=bool(line and line.pressed),
         expected_turns=_turns_left(draft),
         model=conversation.model,

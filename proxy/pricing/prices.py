@@ -48,6 +48,8 @@ class CacheHabit:
     write_ratio: float = 1.0
     ttl_s: float = 300.0
     """Idle seconds after which a prefix is taken for gone."""
+    outlives: bool = True
+    """It may still be there then: that is the least or the usual time, no promise."""
     min_prefix: int = 1024
     """Tokens below which nothing is cached."""
     step: int = 1
@@ -79,7 +81,7 @@ _PROVIDERS: Final = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"
 
 _STRANGER: Final = CacheHabit(write_ratio=1.25)
 """A model that nobody knows: the dearest writing that is usual, so that no edit is taken for cheaper than it is."""
-_CLAUDE: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300)
+_CLAUDE: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300, outlives=False)
 _OPENAI: Final = CacheHabit(read_ratio=0.1, ttl_s=600, step=128)
 _OPENAI_NEW: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=1800)
 _UNCACHED: Final = CacheHabit(read_ratio=1.0)
@@ -138,6 +140,7 @@ def habit_for(model: str, *, upstream: str = "", overrides: PriceOverrides = NO_
         read_ratio=_first(overrides.cache_read_ratio, habit.read_ratio),
         write_ratio=_first(overrides.cache_write_ratio, habit.write_ratio),
         ttl_s=_first(overrides.cache_ttl_s, habit.ttl_s),
+        outlives=habit.outlives and overrides.cache_ttl_s is None,
         min_prefix=habit.min_prefix,
         step=habit.step,
     )

@@ -60,7 +60,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     """None: the provider has no prompt cache (or reports none), so that an edit never breaks anything."""
     cold: bool = False
-    """The provider's cache has surely expired, so that everything is written anew anyway."""
+    """The provider's cache has expired, so that everything is written anew anyway."""
+    doubtful: bool = False
+    """That it has is only likely: an edit may cost as much as where it is warm."""
     pressed: bool = False
     """The line's previous call was under pressure (`Decision.pressed`)."""
     expected_turns: float | None = None

@@ -39,6 +39,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
     them from its first on. Large enough: it takes out more than `minimum` tokens and at least `chars` characters.
     """
     read, write = ratios(situation)
+    doubt = doubtful_share(situation)
     behind = cached_behind(situation)
     turns = turns_left(situation)
     offers: list[tuple[float, float, int]] = []
@@ -55,7 +56,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
         cost = write * (before - removed) - read * before
         gain = read * removed * turns - cost
         if gain > 0 and stays_cached(situation, removed):
-            offers.append((gain, cost, position))
+            offers.append((gain, cost + doubt * before, position))
     if not offers:
         return Batch(skipped="would_not_pay" if large_enough else "batch_below_minimum")
     stake = stake_of(situation) if any(cost > 0 for _, cost, _ in offers) else 0.0
@@ -73,6 +74,13 @@ def ratios(situation: Situation) -> tuple[float, float]:
     if situation.cold:
         return situation.prices.write, situation.prices.write
     return situation.prices.read, situation.prices.write
+
+
+def doubtful_share(situation: Situation) -> float:
+    """What each cached token that an edit loses costs beyond what `ratios` says, should the cache be warm all the same."""
+    if situation.prices is None or not (situation.cold and situation.doubtful):
+        return 0.0
+    return situation.prices.write - situation.prices.read
 
 
 def stake_of(situation: Situation) -> float:

@@ -80,6 +80,7 @@ class Policies:
             max_output=limits.max_output,
             prices=_prices_of(habit),
             cache_ttl_s=habit.ttl_s,
+            cache_outlives=habit.outlives,
             horizon=None if settings.prune.horizon == "learned" else settings.prune.horizon,
             holdout=settings.prune.holdout,
             ask_usage=there is not None and there.ask_usage,

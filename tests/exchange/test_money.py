@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from proxy.exchange.money import money_of
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import habit_for, price_for
 from proxy.tokens.usage import NOT_REPORTED, Usage
-from tests.builders import EAGER, Line, an_observation, rounds, said, user, words
+from tests.builders import EAGER, QUIET, Line, an_observation, rounds, said, user, words
 
 PRICE = price_for("claude-sonnet-4-5", upstream="anthropic")
 HABIT = habit_for("claude-sonnet-4-5", upstream="anthropic")
@@ -74,3 +76,30 @@ def test_a_client_that_pays_for_an_hour_would_have_paid_for_it_unpruned():
 
     assert long.paid == pytest.approx(1.6 * (brief.paid - 5 * PRICE.rates.output) + 5 * PRICE.rates.output)
     assert long.unpruned > brief.unpruned
+
+
+def test_an_old_cache_that_was_read_all_the_same_would_have_been_read_unpruned():
+    line = Line(QUIET)
+    policy, gpt = EAGER, habit_for("gpt-5.1", upstream="openai")
+    history = [
+        *rounds(words("stays", 4000)),
+        said("read it"),
+        *rounds(words("old", 5000))[1:],
+        said("well"),
+        user("next"),
+    ]
+    first = line.prepared(history[:-2])
+    line.answered(first, an_observation("well", usage=Usage(input_tokens=first.context.total, output_tokens=5)))
+    ready = line.prepared(history, now=5000.0, policy=policy)
+    sent = ready.context.total
+    price = price_for("gpt-5.1", upstream="openai")
+
+    def unpruned(read, habit=gpt):
+        usage = Usage(input_tokens=sent, cache_read_tokens=read, output_tokens=5)
+        return money_of(ready, usage, price, habit).unpruned
+
+    # The first edit stands behind the first message, which is short.
+    assert ready.removed_tokens > 4500
+    assert unpruned(0) == pytest.approx(unpruned(1, replace(gpt, outlives=False)))
+    assert unpruned(sent - 20) < unpruned(0)
+    assert unpruned(sent - 20, replace(gpt, outlives=False)) == pytest.approx(unpruned(0))

@@ -108,3 +108,9 @@ def test_the_rows_are_those_of_the_installed_price_list():
         rates = price_for(model).rates
 
         assert 1000 * rates.input + 100 * rates.output == pytest.approx(float(theirs))
+
+
+def test_only_anthropic_says_to_the_minute_how_long_an_entry_lives():
+    assert not habit_for("claude-sonnet-4-5").outlives
+    assert habit_for("gpt-5.1").outlives
+    assert not habit_for("gpt-5.1", overrides=PriceOverrides(cache_ttl_s=900)).outlives

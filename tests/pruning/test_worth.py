@@ -133,3 +133,11 @@ def test_system_text_without_a_breakpoint_of_its_own_is_lost_where_no_entry_is_f
     # Only a call's end is found, and none lies in front of the first message.
     assert cached_behind(alone)[0] == 70 + cached_behind(marked)[0]
     assert cached_behind(alone)[1:] == cached_behind(marked)[1:]
+
+
+def test_where_a_cold_cache_is_only_likely_an_edit_costs_no_more_than_the_purse_holds_should_it_be_warm():
+    sizes, left = (3000, 400, 400, 400), 390
+
+    assert chosen(a_batch(*sizes, left=left, cold=True)) == [2, 4, 6, 8]
+    assert a_batch(*sizes, left=left, cold=True, doubtful=True).skipped == "would_risk_a_loss"
+    assert chosen(a_batch(*sizes, left=left, prices=None, cold=True, doubtful=True)) == [2, 4, 6, 8]
