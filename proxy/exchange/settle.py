@@ -37,7 +37,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Input tokens by the provider's count endpoint, where they were decided by."""
     exact_ms: float = 0.0
     """Wait for that endpoint, in milliseconds; 0 when it was not asked."""
-    purpose: str = "main"
     price: Price | None = None
     habit: CacheHabit = CacheHabit()
 
@@ -134,7 +133,7 @@ def _turn(ready: Ready, circumstances: Circumstances) -> Turn:
         basis=context.basis,
         estimated=ready.estimated,
         label=conversation.session_label,
-        purpose="utility" if conversation.utility else circumstances.purpose,
+        purpose="utility" if conversation.utility else "main",
         plan_id=anchor.plan_id,
         learned_from=ready.learned_from,
         removed_tokens=ready.removed_tokens,

@@ -121,7 +121,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     label: str = ""
     """The client's own name for the session."""
     purpose: str = "main"
-    """main | summary | utility | count"""
+    """main | summary | utility. Count-tokens calls have no row."""
     skipped: str = ""
     """Why nothing was pruned although something could have been; empty otherwise."""
     failed_open: str = ""

@@ -94,7 +94,7 @@ def dashboard(turns: Iterable[Turn], machine: Machine, *, since: float = 0.0, co
         since=since,
         complete=complete,
         step_s=step_s,
-        steps=_steps([turn for turn in rows if turn.purpose != "count"], step_s),
+        steps=_steps(rows, step_s),
         upstreams=_upstreams(rows),
         **msgspec.structs.asdict(machine),
     )

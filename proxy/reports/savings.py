@@ -91,7 +91,7 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
 
 def savings(turns: Iterable[Turn], *, since: float = 0.0, complete: bool = True, most_sessions: int = 100) -> Savings:
     """What these rows come to."""
-    rows = [turn for turn in turns if turn.purpose != "count"]
+    rows = list(turns)
     held = {turn.session for turn in rows if turn.skipped == "held_out"}
     return Savings(
         since=since,

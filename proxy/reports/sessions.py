@@ -122,7 +122,7 @@ def detail(
         label=next((turn.label for turn in turns if turn.label), ""),
         mode=mode,
         queued=queued,
-        bill=bill([turn for turn in turns if turn.purpose != "count"]),
+        bill=bill(turns),
         turns=tuple(map(turn_row, shown)),
         next=shown[-1].at if len(asked) > limit else None,
     )

@@ -31,10 +31,6 @@ def test_savings_are_summed_by_step_and_so_far_and_may_be_losses():
     ]
 
 
-def test_counting_calls_are_no_step():
-    assert dashboard([a_turn(purpose="count")], MACHINE).steps == ()
-
-
 @pytest.mark.parametrize("span_s", [0, 1, 59, 61, 3600, 86_400, 7 * 86_400, 50 * 86_400])
 def test_a_span_is_cut_into_few_steps(span_s):
     step_s = width(span_s)
