@@ -54,6 +54,11 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     aside: Anchor | None = None
     """The same anchor where the next request may join earlier than this one ended, with this call's plan."""
 
+    @property
+    def others(self) -> tuple[Anchor, ...]:
+        """The same call under all its other keys."""
+        return self.held if self.aside is None else (*self.held, self.aside)
+
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
     """The call's outcome. Usage that cannot be is kept out of the anchor and out of both bills; the row shows it."""

@@ -105,7 +105,8 @@ async def _predicted(
     scale = shared.scales.get(encoding, dialect.name, model)
     learned = shared.estimates.known(upstream, model, encoding) or await shared.estimates.get(upstream, model, encoding)
     # What a smaller body holds is counted at one go, where its weight is needed.
-    if len(received.view.body) > PIECE_CHARS:
+    small = len(received.view.body) <= PIECE_CHARS
+    if not small:
         await warm(scale, received.conversation, known_weights(received.view, scale))
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit.reasoning, counts_only=counts_only)
@@ -129,7 +130,6 @@ async def _predicted(
             failed_open=failed_open,
         )
 
-    small = len(received.view.body) <= PIECE_CHARS
     if small and not counts_only and not shared.exact.enabled and goes_as_it_came(received, memory, policy, queued):
         return Ahead(shared, predict)
     return predict()

@@ -78,7 +78,6 @@ class Handler:
         )
         transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
         self._settler = Settler(self.shared, keeps_originals=settings.store.originals, transcripts=transcripts)
-        self._transcribes = transcripts is not None
 
     async def __call__(self, exchange: Exchange) -> None:
         """Take one call."""
@@ -100,7 +99,7 @@ class Handler:
         answer = await sent(self.shared, call)
         if len(raw) > _MOST_KEPT_BYTES:
             del raw
-            _let_go(call, transcribed=self._transcribes)
+            _let_go(call, transcribed=self._settler.transcribes)
         await self._relayed(call, answer)
 
     async def _ahead(self, exchange: Exchange, raw: bytes, ahead: Ahead) -> None:

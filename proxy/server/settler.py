@@ -1,8 +1,6 @@
 """What calls came to, once their answers are out: measured, told, and given to whoever remembers."""
 
-from collections.abc import Awaitable, Callable
 from itertools import starmap
-from typing import TypeVar
 
 from proxy.dialects.base import Observation, Reader
 from proxy.exchange.originals import originals_of
@@ -15,8 +13,7 @@ from proxy.server.events import say_calls
 from proxy.server.relay import End
 from proxy.server.settling import Settling
 from proxy.server.transcripts import Transcripts
-
-T = TypeVar("T")
+from proxy.server.watch import Watch
 
 _MOST_RATIO = 1.5
 """Of a provider's count to ours: beyond that, it counts something else."""
@@ -29,7 +26,13 @@ class Settler:
         self._shared = shared
         self._keeps_originals = keeps_originals
         self._transcripts = transcripts
+        self._harmless = _Harmless(shared.watch)
         self._settling: Settling[tuple[Call, End]] = Settling(self._settle)
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether the client's own body is wanted when its call has ended."""
+        return self._transcripts is not None
 
     def add(self, call: Call | None, end: End) -> None:
         """The last byte is out. None: nothing was understood of the call. Never raises."""
@@ -40,21 +43,28 @@ class Settler:
     async def _settle(self, ended: list[tuple[Call, End]]) -> None:
         shared, calls = self._shared, [one for one in starmap(self._came_to, ended) if one is not None]
         turns = [settled.turn for _, settled, _ in calls]
-        self._tried(say_calls, turns)
+        with self._harmless:
+            say_calls(turns)
         for turn in turns:
-            self._tried(shared.watch.settled, turn)
+            with self._harmless:
+                shared.watch.settled(turn)
         # Before all that waits for something: the conversations' next calls ask for it.
-        await self._done(shared.ledger.settle(*[settlement for _, _, settlement in calls]))
+        with self._harmless:
+            await shared.ledger.settle(*[settlement for _, _, settlement in calls])
         for call, settled, _ in calls:
             if call.queued and settled.turn.outcome not in ("ok", "blocked"):
-                await self._done(unsaid(shared, call))
+                with self._harmless:
+                    await unsaid(shared, call)
         for call, settled, _ in calls:
             turn = settled.turn
-            await self._done(shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample))
+            with self._harmless:
+                await shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
             if (window := turn.window) is not None and _took_more(turn, window):
-                await self._done(shared.habits.disproved(turn.upstream, turn.model, window))
+                with self._harmless:
+                    await shared.habits.disproved(turn.upstream, turn.model, window)
             if self._transcripts is not None:
-                await self._done(self._transcribed(self._transcripts, call, turn))
+                with self._harmless:
+                    await self._transcribed(self._transcripts, call, turn)
 
     def _came_to(self, call: Call, end: End) -> tuple[Call, Settled, Settlement] | None:
         try:
@@ -75,8 +85,7 @@ class Settler:
         except Exception as error:  # noqa: BLE001  nothing is known of this call, and all of the others
             self._shared.watch.failed("settle", error)
             return None
-        others = settled.held if settled.aside is None else (*settled.held, settled.aside)
-        return call, settled, Settlement(settled.anchor, settled.turn, originals, others)
+        return call, settled, Settlement(settled.anchor, settled.turn, originals, settled.others)
 
     async def _transcribed(self, transcripts: Transcripts, call: Call, turn: Turn) -> None:
         """Keep the conversation as its client has it, where the request is one that holds it."""
@@ -88,17 +97,21 @@ class Settler:
         except OSError as error:
             self._shared.watch.failed("transcript", error)
 
-    def _tried(self, step: Callable[[T], None], what: T) -> None:
-        try:
-            step(what)
-        except Exception as error:  # noqa: BLE001  what else is to be done goes on
-            self._shared.watch.failed("settle", error)
 
-    async def _done(self, step: Awaitable[None]) -> None:
-        try:
-            await step
-        except Exception as error:  # noqa: BLE001  what else is to be done goes on
-            self._shared.watch.failed("settle", error)
+class _Harmless:
+    """`with` it, a step that fails is counted, and what else is to be done goes on."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._watch.failed("settle", error)
+        return True
 
 
 def _took_more(turn: Turn, window: int) -> bool:
