@@ -151,6 +151,9 @@ class Dialect(Protocol):
         Several elements, separated by commas, where reasoning is an element of its own.
         """
 
+    def is_named(self, view: View, run: range) -> bool:
+        """Whether any of these messages has come back under an id of the provider's own."""
+
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
         """What `restore_reasoning` adds with this payload, for counting."""
 

@@ -16,7 +16,7 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.ready import Draft
 from proxy.exchange.receive import Received
 from proxy.pruning.reasoning import brings_reasoning, is_demanded, strip_edits, strips
-from proxy.pruning.reasoning_rules import REFUSED
+from proxy.pruning.reasoning_rules import REFUSED, ReasoningRule
 
 
 def stripped(draft: Draft) -> Draft:
@@ -60,7 +60,7 @@ def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:
         run = range(at + 1, reply_end(messages, at))
         if brings_reasoning(messages, run, policy.rule):
             continue
-        if policy.restore is not True and not is_demanded(messages, run, policy.rule.demands):
+        if policy.restore is not True and not _is_missed(received, run, policy.rule):
             continue
         print_ = reply_print(messages[number] for number in run)
         kept = next((reply.reasoning for reply in anchor.replies if reply.fingerprint == print_), "")
@@ -73,6 +73,13 @@ def _restorations(draft: Draft) -> Iterator[RestoreReasoning]:
                 payload=payload,
                 tokens_after=_tokens(draft, payload),
             )
+
+
+def _is_missed(received: Received, run: range, rule: ReasoningRule) -> bool:
+    """Whether the provider refuses the request without the reasoning of this answer."""
+    if not is_demanded(received.conversation.messages, run, rule.demands):
+        return False
+    return rule.demands != "named" or received.dialect.is_named(received.view, run)
 
 
 def _tokens(draft: Draft, payload: str) -> int:

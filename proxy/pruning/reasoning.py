@@ -86,11 +86,14 @@ def brings_reasoning(messages: Sequence[Message], run: range, rule: ReasoningRul
 
 
 def is_demanded(messages: Sequence[Message], run: range, demands: Demand) -> bool:
-    """Whether the provider refuses the request when the answer that these messages are has no reasoning."""
+    """Whether the provider refuses the request when the answer that these messages are has no reasoning.
+
+    Where it demands it of named ones, as if they were.
+    """
     match demands:
         case "":
             return False
-        case "all":
+        case "all" | "named":
             return True
         case "calls" | "open_calls":
             calls = any(isinstance(part, ToolCall) for number in run for part in messages[number].parts)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Demand = Literal["", "open_calls", "calls", "all"]
+Demand = Literal["", "open_calls", "calls", "named", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class ReasoningRule:
     """For people."""
     demands: Demand = ""
     """Answers that must come back with theirs: those with tool calls since the user's last words, all with tool calls,
-    or every one."""
+    those whose items come back under the provider's own ids, or every one."""
     signatures: bool = False
     """What must come back is the signature on the answer's first call, not the text (Gemini)."""
     keeps: bool = False
@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[str, re.Pattern[str], ReasoningRule], ...] = tuple(
         (
             "",
             r"(^|/)(gpt-[5-9]|o[1-9](-|$)|codex)",
-            ReasoningRule(name="OpenAI reasoning items", demands="all", keeps=True),
+            ReasoningRule(name="OpenAI reasoning items", demands="named", keeps=True),
         ),
     )
 )

@@ -203,6 +203,7 @@ _LEAST = {"openai_chat": 1, "anthropic_messages": 1, "openai_responses": 1, "gem
 
 DEMANDS = ReasoningPolicy(rule=ReasoningRule(demands="all"))
 CALLS = ReasoningPolicy(rule=ReasoningRule(demands="calls"))
+NAMED = ReasoningPolicy(rule=ReasoningRule(demands="named", keeps=True))
 
 
 def answered_with(line, history, text, reasoning, *, sealed=False):
@@ -240,7 +241,9 @@ def test_what_was_put_in_again_is_counted_with_the_answer():
 
 
 @pytest.mark.parametrize(
-    "wish", [ReasoningPolicy(), CALLS, replace(DEMANDS, restore=False)], ids=["optional", "calls", "never"]
+    "wish",
+    [ReasoningPolicy(), CALLS, NAMED, replace(DEMANDS, restore=False)],
+    ids=["optional", "calls", "named", "never"],
 )
 def test_nothing_is_put_in_where_nobody_demands_it(wish):
     line = Line(replace(QUIET, reasoning=wish))
@@ -297,3 +300,28 @@ def test_a_call_of_the_clients_own_gets_back_what_is_demanded_too():
         held_out=True,
     )
     assert json.loads(ready.body)["messages"][1]["reasoning_content"] == "because"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_provider_has_named_gets_its_reasoning_back(named):
+    line = Line(replace(QUIET, reasoning=NAMED))
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+    asks = {"type": "message", "role": "user", "content": "u"}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
+    first = as_items(line, [asks])
+    observation = an_observation("done", usage=Usage(input_tokens=100, output_tokens=50, reasoning_tokens=30))
+    kept = packed([(0, [thought])], sealed=True)
+    replies = tuple(Reply(fingerprint=reply.fingerprint, reasoning=kept) for reply in observation.replies)
+    line.answered(first, an_observation("done", replies=replies, usage=observation.usage))
+
+    ready = as_items(line, [asks, item | ({"id": "msg_1"} if named else {}), asks])
+
+    assert (b"rs_1" in ready.body) is named
+
+
+def as_items(line, items):
+    """The next call of a line, in Responses."""
+    body = json.dumps({"model": "m", "input": items}).encode()
+    dialect = dialect_for("/v1/responses")
+    received = receive(dialect, "/v1/responses", {}, body, caller=line.caller, recall=line.recall)
+    return prepare(received, line.memory(received), line.policy, line.scale, recall=line.recall, now=1.0)

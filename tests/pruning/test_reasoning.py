@@ -203,6 +203,7 @@ def test_demands_by_answer():
     messages = [*OPEN_LOOP[:3], *OPEN_LOOP[3:]]
 
     assert is_demanded(messages, range(1, 2), "all")
+    assert is_demanded(messages, range(1, 2), "named")
     assert not is_demanded(messages, range(1, 2), "calls")
     assert is_demanded(messages, range(3, 4), "calls")
     assert is_demanded(messages, range(3, 4), "open_calls")

@@ -25,8 +25,8 @@ from proxy.pruning.reasoning_rules import OPTIONAL, REFUSED, learned_rule, reaso
         ("anthropic", "claude-sonnet-4-5", "open_calls"),
         ("anthropic", "us.anthropic.claude-opus-5-5-v1:0", "open_calls"),
         # OpenAI
-        ("openai", "gpt-5.4-codex", "all"),
-        ("openai", "o3", "all"),
+        ("openai", "gpt-5.4-codex", "named"),
+        ("openai", "o3", "named"),
         ("openai", "gpt-4o", ""),
         ("groq", "openai/gpt-oss-120b", ""),
         # nobody knows

@@ -92,10 +92,13 @@ async def test_thinking_comes_back_within_a_tool_loop(prefix_check):
     assert refused(provider) == []
 
 
-@pytest.mark.parametrize("keeps_ids", [False, True])
-async def test_encrypted_items_come_back_in_front_of_what_they_led_to(keeps_ids):
+# Without ids nothing is refused, so that only the wish brings them back.
+@pytest.mark.parametrize(
+    ("keeps_ids", "restore", "times"), [(True, "demanded", 7), (False, "demanded", 0), (False, True, 7)]
+)
+async def test_encrypted_items_come_back_in_front_of_what_they_led_to(keeps_ids, restore, times):
     provider = a_thinker()
-    async with a_house(provider, prune=NO_PRUNING, compact=OFF) as house:
+    async with a_house(provider, prune=NO_PRUNING, compact=OFF, reasoning=Reasoning(restore=restore)) as house:
         client = ResponsesClient(house, "gpt-5.4", keeps_ids=keeps_ids)
         await client.say("first")
         await client.say("second")
@@ -103,7 +106,7 @@ async def test_encrypted_items_come_back_in_front_of_what_they_led_to(keeps_ids)
     assert client.statuses == ALL_OK
     assert refused(provider) == []
     kinds = [item.get("type") for item in last_body(provider)["input"]]
-    assert kinds.count("reasoning") == 7
+    assert kinds.count("reasoning") == times
     assert all(kinds[at + 1] in ("function_call", "message") for at, kind in enumerate(kinds) if kind == "reasoning")
 
 

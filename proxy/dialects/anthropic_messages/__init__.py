@@ -42,6 +42,11 @@ class AnthropicMessages:
         """Put thinking blocks in at their old places."""
         return reasoning.restore(message, payload)
 
+    def is_named(self, view: View, run: range) -> bool:
+        """Never: messages have no ids."""
+        del view, run
+        return False
+
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
         """The reasoning in the payload."""
         return reasoning.restored_parts(payload)

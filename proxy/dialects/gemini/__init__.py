@@ -55,6 +55,11 @@ class Gemini:
         """Put `thoughtSignature` on calls that lack it."""
         return reasoning.restore(message, payload)
 
+    def is_named(self, view: View, run: range) -> bool:
+        """Never: contents have no ids."""
+        del view, run
+        return False
+
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
         """Nothing that has a length: signatures only."""
         return ()

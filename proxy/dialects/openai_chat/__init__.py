@@ -39,6 +39,11 @@ class OpenAIChat:
         """Put reasoning fields and `extra_content` in that are missing."""
         return reasoning.restore(message, payload)
 
+    def is_named(self, view: View, run: range) -> bool:
+        """Never: messages have no ids."""
+        del view, run
+        return False
+
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
         """The reasoning in the payload."""
         return reasoning.restored_parts(payload)

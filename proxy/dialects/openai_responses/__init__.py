@@ -11,7 +11,7 @@ from proxy.dialects.openai_responses.rewrite import replace_output
 from proxy.dialects.openai_responses.stream import ResponsesAnswer, ResponsesStream
 from proxy.dialects.openai_responses.view import NAME, view_body
 from proxy.dialects.refusals import refusal_of
-from proxy.wire.body import dumps, loads
+from proxy.wire.body import dumps, loads, object_spans
 
 
 class OpenAIResponses:
@@ -40,6 +40,10 @@ class OpenAIResponses:
     def restore_reasoning(self, message: bytes, payload: str) -> bytes:
         """Put encrypted reasoning items in front of the item."""
         return reasoning.restore(message, payload)
+
+    def is_named(self, view: View, run: range) -> bool:
+        """By an item's `id`: one of these is refused without the reasoning that led to it."""
+        return any("id" in object_spans(view.body, *view.spans[number]) for number in run)
 
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
         """The reasoning in the payload."""
