@@ -41,12 +41,14 @@ def choose_span(
     usable: int,
     *,
     must_cover: int = -1,
+    merges: bool = False,
     alternates: bool = False,
 ) -> Span | None:
     """The span to summarise; None when there is too little of it.
 
     `tokens`: of each message as it goes out. `must_cover`: index of the last message that an earlier summary covers;
-    the new one takes it in. `alternates`: roles must, so the model speaks next behind the span, and nothing stands before it.
+    the new one takes it in. `merges`: there are several, and it may be of what they cover alone. `alternates`: roles must, so
+    the model speaks next behind the span, and nothing stands before it.
     """
     least_tail = max(1, policy.keep_recent_messages)
     cuts = [cut for cut in cut_positions(messages) if cut <= len(messages) - least_tail]
@@ -63,11 +65,14 @@ def choose_span(
             break
         roomy = index
     cut = next((cut for cut in cuts if cut >= roomy), cuts[-1])
+    if merges:
+        # What they cover is no tail any more, however little it takes.
+        cut = max(cut, must_cover + 1)
     newest = _newest_words(messages)
     start = _start(messages, tokens, usable, newest) if must_cover < 0 and not alternates else 0
     while start < cut and start not in cuts:
         start += 1
-    if cut - 1 <= max(start - 1, must_cover) or sum(tokens[start:cut]) < _LEAST_GAIN * sum(tokens):
+    if cut - 1 <= max(start - 1, must_cover - merges) or sum(tokens[start:cut]) < _LEAST_GAIN * sum(tokens):
         return None
     quote = words(messages[newest])[: int(usable * _QUOTED_SHARE) * 4] if start <= newest < cut else ""
     return Span(first=start, last=cut - 1, quote=quote)

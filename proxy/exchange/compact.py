@@ -4,7 +4,7 @@
 may stand. Nothing here calls anyone.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.compaction.constraints import missing_in, word_for_word
@@ -66,6 +66,8 @@ class Need:
     """Text of the earlier summary that the new one takes in; empty for none."""
     earlier_last: int
     """Index of the last message that it covers; -1 for none."""
+    reaches: int
+    """Index of a message that any summary must cover that is to stand here."""
     before_tokens: int
     """Of the span as it goes out now."""
     history_tokens: int
@@ -103,15 +105,15 @@ def need_of(
     if stage == "none" or (usable := context.usable) is None:
         return None
     index = index_of(received.keys)
-    summaries = sorted(
-        (edit for edit in edits_of(plan.edits, Summarise) if edit.last in index),
-        key=lambda edit: index[edit.last],
-    )
+    summaries = _summaries(plan, index)
     covered = index[summaries[-1].last] if summaries else -1
     messages = received.conversation.messages
-    span = choose_span(messages, tokens, policy, usable, must_cover=covered, alternates=alternates)
+    several = len(summaries) > 1
+    span = choose_span(messages, tokens, policy, usable, must_cover=covered, merges=several, alternates=alternates)
     if span is None:
         return None
+    # Records of single steps become one of all of them: it is made of the messages, as they were.
+    anew = span.last <= covered
     if covered >= 0 and not alternates:
         first = min(index[edit.first] for edit in summaries)
         span = Span(first=first, last=span.last, quote=span.quote)
@@ -120,8 +122,9 @@ def need_of(
         span=span,
         first=received.keys[span.first],
         last=received.keys[span.last],
-        earlier="\n\n".join(bare(edit.text) for edit in summaries),
-        earlier_last=covered,
+        earlier="" if anew else "\n\n".join(bare(edit.text) for edit in summaries),
+        earlier_last=-1 if anew else covered,
+        reaches=covered if anew else covered + 1,
         said=tuple(
             (index[edit.after], edit.text) for edit in plan.edits if isinstance(edit, Insert) and edit.after in index
         ),
@@ -136,6 +139,12 @@ def need_of(
         earlier_by_model=any(edit.by_model for edit in summaries) or not summaries,
         alternates=alternates,
     )
+
+
+def _summaries(plan: Plan, index: Mapping[bytes, int]) -> list[Summarise]:
+    """Those that stand in this request, in their order."""
+    standing = (edit for edit in edits_of(plan.edits, Summarise) if edit.last in index)
+    return sorted(standing, key=lambda edit: index[edit.last])
 
 
 def _has_room(context: ContextSize) -> bool:

@@ -101,7 +101,7 @@ class Summarizer:
             (index[edit.last], edit)
             for edit in self._ready.values()
             if edit.first in index
-            and index.get(edit.last, -1) > need.earlier_last
+            and index.get(edit.last, -1) >= need.reaches
             and (edit.first == need.first or not need.alternates)
         ]
         return max(found, key=lambda one: one[0])[1] if found else None

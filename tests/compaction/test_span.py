@@ -86,6 +86,18 @@ def test_a_new_summary_takes_the_earlier_one_in_and_reaches_further():
     assert span_of(messages, tokens, must_cover=len(messages) - 2) is None
 
 
+def test_several_summaries_may_become_one_where_nothing_new_stands_behind_them():
+    messages = [*agent(8), a_message("user", "now?")]
+    covered = len(messages) - 4
+    tokens = [10, *[400, 0] * 7, 10, 4000, 10]
+
+    assert span_of(messages, tokens, must_cover=covered) is None
+    assert span_of(messages, tokens, must_cover=covered, merges=True).last == covered
+    # What they cover is part of it, though the tail would have room.
+    assert span_of(messages, [10, *[400, 0] * 7, 10, 40, 10], must_cover=covered, merges=True).last == covered
+    assert span_of(messages, [10, *[1, 0] * 7, 10, 4000, 10], must_cover=covered, merges=True) is None
+
+
 def test_too_little_is_not_worth_a_summary():
     messages = [*agent(2), a_message("user", "now?")]
 

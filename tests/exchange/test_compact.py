@@ -99,6 +99,22 @@ def test_earlier_records_are_taken_in_together():
     assert (need.first, need.earlier_last) == (received.keys[1], 4)
 
 
+def test_records_that_leave_nothing_new_become_one_of_all_their_messages():
+    received = a_received(HISTORY)
+    covered = len(HISTORY) - 3
+    plan = plan_of(
+        *(a_summary(received, first, first + 1, text=words("steps", 300), after=300) for first in range(1, covered, 2))
+    )
+    _, need = a_need(plan, window=2000)
+    (told,) = summary_calls(need, received, count, 8_000)
+
+    assert need.now
+    assert (need.span.first, need.span.last) == (1, covered)
+    assert (need.earlier, need.reaches) == ("", covered)
+    assert all(f"file{number}.py" in told for number in range(8))
+    assert a_need(plan_of(a_summary(received, 1, covered, text=words("all", 1500), after=1500)), window=2000)[1] is None
+
+
 def test_a_limit_of_the_input_alone_is_kept_though_the_window_has_room():
     received = a_received(HISTORY)
     tokens = standing_tokens(weigh(received, a_scale()), EMPTY_PLAN)

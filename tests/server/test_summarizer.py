@@ -5,7 +5,7 @@ import pytest
 
 from proxy.compaction.prompt import INSTRUCTION
 from proxy.server import summarizer
-from proxy.settings.values import Compact
+from proxy.settings.values import Compact, Prune
 from tests.builders import calls, messages_of, result, said, user
 from tests.server.house import (
     NO_PRUNING,
@@ -434,3 +434,25 @@ async def test_where_no_instruction_may_follow_a_result_the_history_is_told_inst
     assert RECORD in str(messages_of(provider.received[0].body)[1]["content"])
     # The first conversation asked twice, the second only once.
     assert [row.status for row in rows] == [400, 200, 200]
+
+
+async def test_early_records_become_one_where_they_and_a_new_result_are_too_much_together():
+    provider = a_provider(window=9_000)
+    early = Compact(background_share=1.0, early=True, early_tail_tokens=200, max_summary_tokens=400)
+    history = [user("Please read it all.")]
+    async with house_for(provider, early, window=9_000, prune=Prune(policy="pressure"), max_output=600) as house:
+        for number in range(60):
+            history += [
+                calls(f"c{number}"),
+                result(f"c{number}", text(" ".join(f"{number}/{n}.py" for n in range(60)), 400)),
+            ]
+            answer = await house.chat(history)
+            assert answer.status_code == 200
+        history += [calls("last"), result("last", "\n".join(f"line {n}" for n in range(1_500)))]
+        last = await house.chat(history)
+        turns = await house.turns("main")
+
+    assert last.status_code == 200
+    assert [record.status for record in provider.received if record.status != 200] == []
+    assert sum(turns[-2].edits.get(kind, 0) for kind in ("summarise",)) > 1
+    assert turns[-1].edits["summarise"] == 1
