@@ -48,7 +48,7 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
         input_tokens=unpruned,
         shared_tokens=_shared(before),
         warm_tokens=ready.anchor.warm_tokens,
-        idle_s=0.0 if idle_s > habit.ttl_s and habit.outlives and _was_warm(ready, usage) else idle_s,
+        idle_s=0.0 if idle_s > habit.ttl_s and _was_warm(ready, usage) else idle_s,
         output_tokens=usage.output_tokens,
         caches=_cached(usage) or _cached(earlier),
         hour=usage.keeps_an_hour or earlier.keeps_an_hour,
