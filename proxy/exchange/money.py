@@ -9,6 +9,7 @@ from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price
+from proxy.tokens.context import ContextSize
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -27,7 +28,7 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
     if not usage.input_tokens:
         return Money(paid=None, unpruned=None, warm_tokens=ready.anchor.warm_tokens)
     before = ready.before
-    unpruned = usage.input_tokens + ready.removed_tokens
+    unpruned = max(usage.input_tokens, _possible(usage.input_tokens + ready.removed_tokens, ready.context))
     paid = cost(usage, price)
     # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
     same = ready.removed_tokens == 0 and (before is None or before.removed_tokens == 0)
@@ -36,6 +37,12 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
         unpruned=paid if same else cost(_simulated(ready, usage, habit, unpruned), price),
         warm_tokens=unpruned if unpruned >= habit.min_prefix else 0,
     )
+
+
+def _possible(tokens: int, context: ContextSize) -> int:
+    """Input of that size, or as much as the provider takes: what it would have refused would have cost nothing."""
+    limits = [limit for limit in (context.window, context.max_input) if limit]
+    return min([tokens, *limits])
 
 
 def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> Simulated:

@@ -2,9 +2,10 @@
 
     saved = unpruned − paid − summaries
 
-`paid` is the bill by the providers' own counts, `unpruned` what the same calls would have cost by a simulated cache, and
-`summaries` what our own summary calls cost. All may come out negative, and are then shown so. Calls without price or
-usage are counted and are in no sum of money. Conversations that were held out stand beside the treated ones.
+`paid` is the bill by the providers' own counts, `unpruned` what the same calls would have cost by a simulated cache (where
+one no longer fits, as much as its window takes), and `summaries` what our own summary calls cost. All may come out
+negative, and are then shown so. Calls without price or usage are counted and are in no sum of money. Conversations that
+were held out stand beside the treated ones.
 """
 
 from collections import defaultdict

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from proxy.exchange.money import money_of
 from proxy.pricing.cost import cost
@@ -99,3 +100,15 @@ def test_an_old_cache_that_was_read_all_the_same_would_have_been_read_unpruned()
     # The first edit stands behind the first message, which is short.
     assert ready.removed_tokens > 4500
     assert unpruned(sent - 20) < unpruned(1) == pytest.approx(unpruned(0))
+
+
+def test_no_request_would_have_cost_more_than_the_largest_that_the_provider_takes():
+    ready = pruned()
+    usage = Usage(input_tokens=ready.context.total, output_tokens=5)
+    tight, tighter, open_ = (
+        money_of(replace(ready, context=replace(ready.context, **limits)), usage, PRICE, HABIT)
+        for limits in ({"window": 3000}, {"window": 9000, "max_input": 2000}, {})
+    )
+
+    assert cost(usage, PRICE) < tighter.unpruned < tight.unpruned < open_.unpruned
+    assert (tight.warm_tokens, tighter.warm_tokens) == (3000, 2000)
