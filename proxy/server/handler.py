@@ -22,6 +22,7 @@ from proxy.server.ahead import Ahead
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
 from proxy.server.decide import decided
+from proxy.server.dispatch import Answer
 from proxy.server.engines.base import Engine, UpstreamResponse
 from proxy.server.exact import Exact
 from proxy.server.habits import Habits
@@ -30,7 +31,7 @@ from proxy.server.lifetimes import Lifetimes
 from proxy.server.peeking import reader_of
 from proxy.server.policies import Policies
 from proxy.server.relay import Exchange, relay
-from proxy.server.send import Answer, looked_into, sent
+from proxy.server.send import looked_into, sent
 from proxy.server.settler import Settler
 from proxy.server.summarizer import Spent, Summarizer
 from proxy.server.tokenizers import Scales

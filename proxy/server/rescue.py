@@ -1,0 +1,144 @@
+"""The one more try that an overflow is worth: learn the window, prune and compact for it, send once more.
+
+And the other summary that a server wants whose chat template lets roles alternate.
+"""
+
+from dataclasses import replace
+
+import structlog
+
+from proxy.compaction.policy import NO_MODEL
+from proxy.dialects.base import Refusal
+from proxy.exchange.policy import Policy
+from proxy.server.bounded import put
+from proxy.server.call import Call, Shared
+from proxy.server.decide import compacted, prepared_again, stored
+from proxy.server.dispatch import REFUSED, Answer, dispatched
+from proxy.server.engines.base import UpstreamResponse
+from proxy.server.peeking import refusal_in
+from proxy.server.policies import alternating
+
+log = structlog.get_logger("proxy")
+
+_PLAUSIBLE_SHARE = 0.5
+"""Of a window: a request below that is refused for something else (an empty 400 may be), or the number is another's."""
+_PLAUSIBLE_TOKENS = 1_000
+_LEAST_RATIO = 0.5
+"""Of our count to the provider's: beyond that, the number in the text is not what we take it for."""
+_SAFETY = 0.95
+"""Of a learned window that is aimed at: our count has just been proven too low, or was never checked."""
+
+
+async def rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None:
+    """An overflow: make the request fit the window that the refusal named, and send it once more.
+
+    None when it cannot be made to fit, or may not be: the client then sees the provider's own words.
+    """
+    ready, policy = call.ready, call.policy
+    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    if not _is_plausible(call, refusal):
+        return None
+    window = refusal.window or _guessed(refusal, ready.context.total)
+    # Of a limit that we knew the refusal teaches nothing: it is one of the input, and the window is larger.
+    teaches = window != policy.max_input and not refusal.of_bytes
+    if refusal.window is not None and teaches:
+        await shared.habits.learn_window(upstream, model, window)
+    if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "held_out"):
+        return None
+    # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.
+    low = min(1.0, ready.context.total / refusal.counted) if refusal.counted else 1.0
+    aim = int(window * _SAFETY * max(low, _LEAST_RATIO))
+    call.policy, had = _harder(policy, aim), call.summary
+    await _decided_anew(shared, call)
+    if had is not None and call.ready.context.total >= aim:
+        # It was made for a window that is none.
+        await _summarised_anew(shared, call)
+    # Our guess of the answer's length may stay unmet: the alternative is an error for certain.
+    fits = call.ready.context.total < min(ready.context.total, aim)
+    if not fits or not call.ready.changed:
+        log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
+        call.policy, call.ready = policy, ready
+        return None
+    await stored(shared, call)
+    answer = await _with_other_roles(shared, call, await dispatched(call))
+    if answer is None:
+        call.policy, call.ready = policy, ready
+        return None
+    log.info("rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
+    if refusal.window is None and teaches:
+        # That a smaller body passes shows that its size was what was wrong.
+        await shared.habits.learn_window(upstream, model, window)
+    return answer, ()
+
+
+async def _with_other_roles(shared: Shared, call: Call, answer: UpstreamResponse) -> UpstreamResponse | None:
+    """The rescue's answer, or that to one more try where only its summary's place was refused; None for any refusal."""
+    if answer.status < REFUSED:
+        return answer
+    refusal = await refusal_in(call, answer, [])
+    await answer.aclose()
+    if refusal is None or refusal.kind != "roles" or not call.ready.summarised or not alternates(shared, call):
+        return None
+    return await sent_otherwise(shared, call)
+
+
+def _guessed(refusal: Refusal, total: int) -> int:
+    """A window that the refusal does not name: what is known is that the request was too long, or by how much."""
+    return total - refusal.over if refusal.over and refusal.over < total else int(total * _SAFETY)
+
+
+def _is_plausible(call: Call, refusal: Refusal) -> bool:
+    """Whether the request can have been too long for the window that is named, or else for the one that is known."""
+    context = call.ready.context
+    if refusal.window is not None:
+        wanted = max(context.total + context.reserve, refusal.counted or 0)
+        return wanted > _PLAUSIBLE_SHARE * refusal.window
+    if context.window is None:
+        return context.total > _PLAUSIBLE_TOKENS
+    return context.total + context.reserve > _PLAUSIBLE_SHARE * context.window
+
+
+def _harder(policy: Policy, window: int) -> Policy:
+    """Everything that may go goes, down to what protects the newest results."""
+    prune = replace(policy.prune, policy="always", minimum_tokens=0)
+    compact = replace(policy.compact, trigger="window")
+    return replace(policy, window=window, prune=prune, compact=compact, rescues=True)
+
+
+def alternates(shared: Shared, call: Call) -> bool:
+    """Whether it is news that this server wants roles to alternate; it is then remembered for the model."""
+    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
+    if call.policy.alternates:
+        return False
+    put(shared.habits.alternating, (upstream, model), None)
+    log.info("roles_alternate", upstream=upstream, model=model)
+    call.policy = alternating(call.policy)
+    return True
+
+
+async def sent_otherwise(shared: Shared, call: Call) -> UpstreamResponse | None:
+    """The answer to the call with another summary in the place of its own; None where there is none, or it is refused."""
+    await _summarised_anew(shared, call)
+    if not call.ready.changed:
+        return None
+    await stored(shared, call)
+    answer = await dispatched(call)
+    if answer.status < REFUSED:
+        return answer
+    await answer.aclose()
+    return None
+
+
+async def _summarised_anew(shared: Shared, call: Call) -> None:
+    """The request with another summary than it had; who has waited for one gets a record that no model writes."""
+    call.summary = None
+    if call.waited:
+        call.policy = replace(call.policy, compact=replace(call.policy.compact, model=NO_MODEL))
+    await _decided_anew(shared, call)
+
+
+async def _decided_anew(shared: Shared, call: Call) -> None:
+    """The request under the call's policy, with the summary that it has or one that is due."""
+    call.ready = prepared_again(shared, call, call.policy)
+    if call.ready.need is not None and call.ready.need.now:
+        await compacted(shared, call)
