@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from proxy.compaction.squeeze import UNSEEN_SHARE, level
-from proxy.conversation.edit import EMPTY_PLAN, Plan, Summarise
+from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import standing_edits
@@ -194,8 +194,11 @@ def _turns_left(draft: Draft) -> float:
 
 
 def _is_retry(draft: Draft) -> bool:
-    """Whether this very request went out before: then it goes out again as it was, since it may have been read."""
-    return 0 <= draft.memory.line_at == len(draft.received.keys) - 1
+    """Whether this very request went out before: then it goes out again as it was, since it may have been read.
+
+    Unless it has just been refused.
+    """
+    return not draft.policy.rescues and 0 <= draft.memory.line_at == len(draft.received.keys) - 1
 
 
 def _has_results(draft: Draft) -> bool:
@@ -208,7 +211,7 @@ def _arrived(draft: Draft) -> Draft:
     if not _has_results(draft) or _would_not_last(draft):
         return draft
     messages = draft.received.conversation.messages
-    seen = max(after_last_assistant(messages), draft.memory.line_at + 1)
+    seen = max(after_last_assistant(messages), draft.memory.line_at + 1 if not draft.policy.rescues else 0)
     edits = arrive(_situation(draft, seen=seen, now=0.0), _squeezing(draft, seen))
     return draft.under(draft.plan.with_edits(edits)) if edits else draft
 
@@ -267,6 +270,11 @@ def _standing(plan: Plan, weighed: Weighed, received: Received, policy: Policy) 
     if not plan.edits:
         return plan
     _, kept = standing_edits(weighed.notes, weighed.index, plan)
+    messages, index = received.conversation.messages, weighed.index
     if policy.alternates:
-        kept = unbroken(kept, received.conversation.messages, weighed.index)
+        kept = unbroken(kept, messages, index)
+    if policy.rescues:
+        # What no model has read is cut anew: it may have been cut for a larger window, in an earlier try.
+        seen = after_last_assistant(messages)
+        kept = tuple([edit for edit in kept if not (isinstance(edit, Replace) and index[edit.at] >= seen)])
     return plan if len(kept) == len(plan.edits) else Plan(kept)

@@ -36,6 +36,8 @@ class Habits:
         """Upstreams and models that refuse the cache breakpoints we set."""
         self.alternating: dict[tuple[str, str], None] = {}
         """Upstreams and models that want roles to alternate."""
+        self.guessed: dict[tuple[str, str], None] = {}
+        """Upstreams and models whose window no refusal has named: it may be much smaller than what was learned."""
 
     def known(self, upstream: str, model: str) -> Habit | None:
         """All that is known of a model; None where the ledger has to be asked first, see `of`."""
@@ -97,9 +99,13 @@ class Habits:
         log.info("reasoning_learned", upstream=upstream, model=model, lesson=lesson)
         await self._learn(_reasoning_name(upstream, model), lesson.encode())
 
-    async def learn_window(self, upstream: str, model: str, window: int) -> None:
-        """Remember what an overflow answer said."""
+    async def learn_window(self, upstream: str, model: str, window: int, *, guessed: bool = False) -> None:
+        """Remember what an overflow answer said, or what follows from it where it named no window."""
         put(self._windows, (upstream, model), window)
+        if guessed:
+            put(self.guessed, (upstream, model), None)
+        else:
+            self.guessed.pop((upstream, model), None)
         log.info("window_learned", upstream=upstream, model=model, window=window)
         await self._learn(_name(upstream, model), b"%d" % window)
 

@@ -6,7 +6,7 @@ What is read for that is held back, and only where a refusal or an overflow is p
 from proxy.dialects.base import Observation, Reader, Refusal
 from proxy.dialects.unannounced import reader_for
 from proxy.errors import ProxyError
-from proxy.server.call import Call
+from proxy.server.call import Call, Shared
 from proxy.server.engines.base import UpstreamResponse
 from proxy.wire.encoding import ChunkDecoder, Corrupt
 from proxy.wire.headers import first, is_event_stream
@@ -23,14 +23,19 @@ _PEEK_SHARE = 0.7
 _PEEK_TOKENS = 4_000
 
 
-def may_mean(call: Call, answer: UpstreamResponse) -> bool:
+def may_mean(shared: Shared, call: Call, answer: UpstreamResponse) -> bool:
     """Whether the answer can be one that is worth another try, so that it has to be looked into."""
-    return answer.status in _ABOUT_THE_BODY or _may_overflow(call)
+    return is_about_the_body(answer) or _may_overflow(shared, call)
+
+
+def is_about_the_body(answer: UpstreamResponse) -> bool:
+    """Whether its status is one with which a body is refused."""
+    return answer.status in _ABOUT_THE_BODY
 
 
 async def refusal_in(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
     """What the answer means, as far as it is a refusal; the chunks that are read for it are `held`, for passing them on."""
-    if answer.status in _ABOUT_THE_BODY:
+    if is_about_the_body(answer):
         return call.dialect.refusal(answer.status, await _read_error(answer, held))
     streams = call.received.conversation.stream
     if is_event_stream(answer.headers) or (streams and answer.status == _OK):
@@ -42,11 +47,28 @@ async def refusal_in(call: Call, answer: UpstreamResponse, held: list[bytes]) ->
     return _meant(call, reader.finish(complete=answer.complete))
 
 
-def _may_overflow(call: Call) -> bool:
+async def understood(shared: Shared, call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
+    """The same of a second answer: what its reader trips over, the client can read."""
+    try:
+        return await refusal_in(call, answer, held)
+    except Exception as error:  # noqa: BLE001  whatever it was
+        shared.watch.failed("refusal", error)
+        return None
+
+
+def _may_overflow(shared: Shared, call: Call) -> bool:
     context = call.ready.context
-    if context.window is None:
+    if (window := known_window(shared, call)) is None:
         return context.total > _PEEK_TOKENS
-    return context.total + context.reserve > _PEEK_SHARE * context.window
+    return context.total + context.reserve > _PEEK_SHARE * window
+
+
+def known_window(shared: Shared, call: Call) -> int | None:
+    """The window by which an overflow can be told from other refusals; None where none is known for certain."""
+    guessed = shared.habits.guessed
+    if guessed and (call.exchange.route.upstream_name, call.received.conversation.model) in guessed:
+        return None
+    return call.ready.context.window
 
 
 async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:

@@ -15,7 +15,7 @@ from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.dispatch import REFUSED, Answer, dispatched
 from proxy.server.engines.base import UpstreamResponse
-from proxy.server.peeking import refusal_in
+from proxy.server.peeking import is_about_the_body, known_window, understood
 from proxy.server.policies import alternating
 
 log = structlog.get_logger("proxy")
@@ -36,7 +36,7 @@ async def rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None
     """
     ready, policy = call.ready, call.policy
     upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
-    if not _is_plausible(call, refusal):
+    if not _is_plausible(shared, call, refusal):
         return None
     window = refusal.window or _guessed(refusal, ready.context.total)
     # Of a limit that we knew the refusal teaches nothing: it is one of the input, and the window is larger.
@@ -45,41 +45,61 @@ async def rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None
         await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "held_out"):
         return None
-    # In our own count, which may be far from the provider's: at the first call of a tokenizer that we do not know.
-    low = min(1.0, ready.context.total / refusal.counted) if refusal.counted else 1.0
-    aim = int(window * _SAFETY * max(low, _LEAST_RATIO))
-    call.policy, had = _harder(policy, aim), call.summary
-    await _decided_anew(shared, call)
-    if had is not None and call.ready.context.total >= aim:
-        # It was made for a window that is none.
-        await _summarised_anew(shared, call)
-    # Our guess of the answer's length may stay unmet: the alternative is an error for certain.
-    fits = call.ready.context.total < min(ready.context.total, aim)
-    if not fits or not call.ready.changed:
+    if not await _made_to_fit(shared, call, _aim(refusal, window, ready.context.total)):
         log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
         call.policy, call.ready = policy, ready
         return None
     await stored(shared, call)
-    answer = await _with_other_roles(shared, call, await dispatched(call))
+    answer = await _unless_refused(shared, call, await dispatched(call))
     if answer is None:
         call.policy, call.ready = policy, ready
         return None
     log.info("rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
     if refusal.window is None and teaches:
         # That a smaller body passes shows that its size was what was wrong.
-        await shared.habits.learn_window(upstream, model, window)
-    return answer, ()
+        await shared.habits.learn_window(upstream, model, window, guessed=True)
+    return answer
 
 
-async def _with_other_roles(shared: Shared, call: Call, answer: UpstreamResponse) -> UpstreamResponse | None:
+async def _made_to_fit(shared: Shared, call: Call, aim: int) -> bool:
+    """Whether the call, decided anew, is smaller than it was and than `aim`.
+
+    Our guess of the answer's length may stay unmet: the alternative is an error for certain.
+    """
+    policy, before = call.policy, call.ready.context.total
+    for harder in (_harder(policy, aim), _hardest(policy, aim)):
+        call.policy, had = harder, call.summary
+        await _decided_anew(shared, call)
+        if had is not None and call.ready.context.total >= aim:
+            # It was made for a window that is none, or with too much behind it.
+            call.summary = None
+            await _decided_anew(shared, call)
+        if call.ready.changed and call.ready.context.total < min(before, aim):
+            return True
+    return False
+
+
+async def _unless_refused(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer | None:
     """The rescue's answer, or that to one more try where only its summary's place was refused; None for any refusal."""
-    if answer.status < REFUSED:
-        return answer
-    refusal = await refusal_in(call, answer, [])
+    held: list[bytes] = []
+    refusal = await understood(shared, call, answer, held)
+    if refusal is None and not is_about_the_body(answer):
+        return answer, tuple(held)
     await answer.aclose()
     if refusal is None or refusal.kind != "roles" or not call.ready.summarised or not alternates(shared, call):
         return None
-    return await sent_otherwise(shared, call)
+    again = await sent_otherwise(shared, call)
+    return (again, ()) if again is not None else None
+
+
+def _aim(refusal: Refusal, window: int, total: int) -> int:
+    """The size to come below, in our own count."""
+    if refusal.window is None and refusal.over is None:
+        # Nothing says how much is too much, and there is only this one try.
+        return total // 2
+    # Our count may be far from the provider's: at the first call of a tokenizer that we do not know.
+    low = min(1.0, total / refusal.counted) if refusal.counted else 1.0
+    return int(window * _SAFETY * max(low, _LEAST_RATIO))
 
 
 def _guessed(refusal: Refusal, total: int) -> int:
@@ -87,15 +107,15 @@ def _guessed(refusal: Refusal, total: int) -> int:
     return total - refusal.over if refusal.over and refusal.over < total else int(total * _SAFETY)
 
 
-def _is_plausible(call: Call, refusal: Refusal) -> bool:
+def _is_plausible(shared: Shared, call: Call, refusal: Refusal) -> bool:
     """Whether the request can have been too long for the window that is named, or else for the one that is known."""
     context = call.ready.context
     if refusal.window is not None:
         wanted = max(context.total + context.reserve, refusal.counted or 0)
         return wanted > _PLAUSIBLE_SHARE * refusal.window
-    if context.window is None:
+    if (window := known_window(shared, call)) is None:
         return context.total > _PLAUSIBLE_TOKENS
-    return context.total + context.reserve > _PLAUSIBLE_SHARE * context.window
+    return context.total + context.reserve > _PLAUSIBLE_SHARE * window
 
 
 def _harder(policy: Policy, window: int) -> Policy:
@@ -103,6 +123,13 @@ def _harder(policy: Policy, window: int) -> Policy:
     prune = replace(policy.prune, policy="always", minimum_tokens=0)
     compact = replace(policy.compact, trigger="window")
     return replace(policy, window=window, prune=prune, compact=compact, rescues=True)
+
+
+def _hardest(policy: Policy, window: int) -> Policy:
+    """Whatever a model has seen may go, and the newest message alone stays for certain."""
+    harder = _harder(policy, window)
+    prune = replace(harder.prune, protect_tokens=0)
+    return replace(harder, prune=prune, compact=replace(harder.compact, keep_recent_messages=1))
 
 
 def alternates(shared: Shared, call: Call) -> bool:
@@ -118,7 +145,8 @@ def alternates(shared: Shared, call: Call) -> bool:
 
 async def sent_otherwise(shared: Shared, call: Call) -> UpstreamResponse | None:
     """The answer to the call with another summary in the place of its own; None where there is none, or it is refused."""
-    await _summarised_anew(shared, call)
+    call.summary = None
+    await _decided_anew(shared, call)
     if not call.ready.changed:
         return None
     await stored(shared, call)
@@ -129,16 +157,13 @@ async def sent_otherwise(shared: Shared, call: Call) -> UpstreamResponse | None:
     return None
 
 
-async def _summarised_anew(shared: Shared, call: Call) -> None:
-    """The request with another summary than it had; who has waited for one gets a record that no model writes."""
-    call.summary = None
+async def _decided_anew(shared: Shared, call: Call) -> None:
+    """The request under the call's policy, with the summary that it has or one that is due.
+
+    Who has waited for one already gets a record that no model writes.
+    """
     if call.waited:
         call.policy = replace(call.policy, compact=replace(call.policy.compact, model=NO_MODEL))
-    await _decided_anew(shared, call)
-
-
-async def _decided_anew(shared: Shared, call: Call) -> None:
-    """The request under the call's policy, with the summary that it has or one that is due."""
     call.ready = prepared_again(shared, call, call.policy)
     if call.ready.need is not None and call.ready.need.now:
         await compacted(shared, call)

@@ -16,7 +16,7 @@ from proxy.server.call import Call, Shared
 from proxy.server.decide import prepared_again, stored
 from proxy.server.dispatch import REFUSED, Answer, dispatched
 from proxy.server.engines.base import UpstreamResponse
-from proxy.server.peeking import may_mean, refusal_in
+from proxy.server.peeking import may_mean, refusal_in, understood
 from proxy.server.reconcile import learn, reconciled
 from proxy.server.rescue import alternates, rescued, sent_otherwise
 
@@ -32,7 +32,7 @@ async def sent(shared: Shared, call: Call) -> Answer:
 async def looked_into(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer:
     """The answer, or that to one more try where this one is a refusal which is worth it."""
     held: list[bytes] = []
-    if not may_mean(call, answer):
+    if not may_mean(shared, call, answer):
         return answer, ()
     try:
         refusal = await refusal_in(call, answer, held)
@@ -76,15 +76,13 @@ async def _original(shared: Shared, call: Call, kind: str) -> Answer | None:
     ready = call.ready
     _as_it_came(shared, call)
     answer = await dispatched(call)
-    if answer.status < REFUSED:
-        if ready.marked and not ready.changed:
-            # The breakpoints were all that we had added, whatever the refusal's words.
-            _unmark(shared, call)
-        return answer, ()
+    if answer.status < REFUSED and ready.marked and not ready.changed:
+        # The breakpoints were all that we had added, whatever the refusal's words.
+        _unmark(shared, call)
     if kind or not ready.changed or ready.new_edits:
         return answer, ()
     held: list[bytes] = []
-    refusal = await refusal_in(call, answer, held)
+    refusal = await understood(shared, call, answer, held)
     if refusal is None or refusal.kind != "overflow":
         return answer, tuple(held)
     # What stands there the provider had taken before, and without it the history no longer fits: the mistake is the client's.

@@ -6,11 +6,13 @@ from proxy.compaction.policy import NO_MODEL
 from proxy.server import policies
 from proxy.settings.values import Compact, ModelSettings
 from proxy.tokens.windows import Limits
-from tests.builders import messages_of, rounds, said, user
+from tests.bench.speakers import SPEAKERS
+from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import (
     EAGER,
     MODEL,
     NO_PRUNING,
+    OFF,
     UNAWARE,
     Troubled,
     a_house,
@@ -90,6 +92,10 @@ async def test_a_known_limit_of_the_input_alone_is_not_learned_as_the_window(mon
     assert [record.status for record in provider.received] == [400, 200]
     assert answer.status_code == 200
     assert window is None
+
+
+RECORDS = Compact(model=NO_MODEL, max_summary_tokens=400)
+TOO_LONG = "maximum context length is 3000 tokens."
 
 
 def too_long(said):
@@ -263,3 +269,105 @@ async def test_a_summary_that_was_made_for_a_wrong_window_is_made_anew():
 
     assert answer.status_code == 200
     assert [record.status for record in provider.received if not is_summary_call(record.body)] == [400, 200]
+
+
+class Instead:
+    """A provider whose refusals for length a server tells in its own way, at most so often."""
+
+    def __init__(self, provider, tell, times=100):
+        self.provider = provider
+        self.tell = tell
+        self.left = times
+
+    async def __call__(self, scope, receive, send):
+        told = []
+
+        async def out(message):
+            if message["type"] == "http.response.start" and message["status"] == 400 and self.left:
+                self.left -= 1
+                told.append(1)
+            if not told:
+                await send(message)
+
+        await self.provider(scope, receive, out)
+        if told:
+            await self.tell(receive, send)
+
+
+async def test_where_no_refusal_names_the_window_one_try_goes_far_enough():
+    """A conversation that has come from a larger model."""
+    provider = Instead(a_provider(window=4000), answering(400, NUMBERLESS))
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat(long_history(20), model="of-unknown-window")
+
+    assert answer.status_code == 200
+    assert [record.status for record in provider.provider.received if not is_summary_call(record.body)] == [400, 200]
+
+
+@pytest.mark.parametrize("status", [401, 429, 503])
+async def test_an_error_that_is_not_about_the_body_is_told_as_it_is_and_the_next_try_goes_on(status):
+    provider = a_provider(window=3000)
+    wait = {"error": {"message": "later", "type": "other"}}
+    async with a_house(provider, prune=NO_PRUNING, compact=RECORDS) as house:
+        provider.refuse_next(400, too_long(f"This model's {TOO_LONG}"))
+        provider.refuse_next(status, wait)
+        refused = await house.chat(long_history(), model="of-unknown-window")
+        answer = await house.chat(long_history(), model="of-unknown-window")
+
+    assert (refused.status_code, refused.json()) == (status, wait)
+    assert answer.status_code == 200
+    assert len(provider.received) == 3
+
+
+async def test_a_rescue_that_is_refused_behind_a_200_is_none():
+    late = b'data: {"error":{"message":"Token limit reached","code":400}}\n\n'
+    first = too_long(f"This model's {TOO_LONG}")
+    asked = []
+
+    async def upstream(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        while (await receive()).get("more_body"):
+            pass
+        asked.append(1)
+        told = answering(400, first) if len(asked) == 1 else answering(200, late, "text/event-stream")
+        await told(receive, send)
+
+    async with a_house(upstream, prune=NO_PRUNING, compact=RECORDS) as house:
+        answer = await house.chat(long_history(4, 1500), stream=True, model="of-unknown-window")
+
+    assert (answer.status_code, answer.json()) == (400, first)
+    assert len(asked) == 2
+
+
+async def test_a_request_that_is_sent_again_is_rescued_like_a_new_one():
+    provider = a_provider(window=3000)
+    coloured = "\x1b[32mfine\x1b[0m\n" * 60
+    big = "\n".join(f"row {number:06d} alpha beta gamma" for number in range(700))
+    history = [user("Look."), calls("c1", "c2"), result("c1", coloured), result("c2", big)]
+    async with a_house(provider, compact=OFF) as house:
+        provider.refuse_next(503, {"error": {"message": "busy"}})
+        busy = await house.chat(history, model="of-unknown-window")
+        answer = await house.chat(history, model="of-unknown-window")
+
+    assert (busy.status_code, answer.status_code) == (503, 200)
+    assert [record.status for record in provider.received] == [503, 400, 200]
+    assert "characters left out here" in str(messages_of(provider.received[-1].body)[3])
+
+
+async def test_a_window_that_was_only_guessed_keeps_no_later_overflow_from_being_seen():
+    """OpenAI's Responses names none, and says so behind a 200."""
+    provider = a_provider(window=6000)
+    speaker = SPEAKERS["responses"]
+    statuses = []
+    async with a_house(provider, prune=NO_PRUNING, compact=RECORDS) as house:
+        history = long_history(24)
+        for number in range(24):
+            body = {**speaker.body([], history), "model": "of-unknown-window", "max_output_tokens": 200}
+            answer = await house.http.post(speaker.path, json=body, headers={"authorization": "Bearer k1"})
+            statuses.append("response.completed" in answer.text)
+            history = [*history, said("This."), user(f"And {number}? " + "alpha beta gamma delta " * 90)]
+        window = await house.handler.shared.habits.window("openai", "of-unknown-window")
+
+    assert all(statuses)
+    assert window < 8000
