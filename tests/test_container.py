@@ -1,8 +1,9 @@
-"""The image: what of the Dockerfile can be tried without building it."""
+"""The image and the service: what of their files can be tried without building or installing anything."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from proxy.server.app import DRAIN_S
+from proxy.server.settling import SETTLE_S
 from proxy.settings.load import load
 from proxy.settings.values import Settings, Upstream
 from tests.journeys.nginx import NGINX, nginx_command
@@ -166,3 +168,30 @@ def test_a_machine_that_runs_in_kubernetes_has_variables_that_are_none_of_ours()
     links = {"PRUNING_PROXY_PORT": "tcp://10.0.0.1:8787", "PRUNING_PROXY_SERVICE_HOST": "10.0.0.1"}
 
     assert load(None, environ=links) == load(None, environ={})
+
+
+def test_systemd_waits_longer_than_the_proxy():
+    stop_s = float(re.search(r"TimeoutStopSec=(\d+)", CONFIG["pruning-proxy.service"])[1])
+
+    assert stop_s > DRAIN_S + SETTLE_S
+
+
+def test_systemd_does_not_try_again_what_cannot_become_right():
+    """A wrong setting ends with the status that the unit names."""
+    status = int(re.search(r"RestartPreventExitStatus=(\d+)", CONFIG["pruning-proxy.service"])[1])
+    done = subprocess.run([sys.executable, "-m", "proxy", "serve", "--mode", "bad"], capture_output=True, timeout=60)
+
+    assert done.returncode == status
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")
+def test_systemd_understands_its_unit(tmp_path):
+    program = tmp_path / "pruning-proxy"
+    program.touch(mode=0o755)
+    unit = tmp_path / "pruning-proxy.service"
+    unit.write_text(CONFIG[unit.name].replace("%h/.local/bin/pruning-proxy", str(program)))
+    command = ["systemd-analyze", "verify", "--user", str(unit)]
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
