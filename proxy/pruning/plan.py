@@ -106,11 +106,22 @@ def _chosen(
             batch = _priced(free, situation, policy, minimum, share)
         if batch.chosen or not (pressed and _is_urgent(situation, policy)):
             return batch.chosen, share, batch.skipped
+        minimum = max(minimum, _relief(situation))
     if sum(standing.tokens for standing in free) <= minimum:
         return (), share, "batch_below_minimum"
     if sum(len(standing.text) for standing in free) < policy.batch_min_chars:
         return (), share, "batch_below_minimum"
     return free, share, ""
+
+
+def _relief(situation: Situation) -> float:
+    """What must go to be worth any price: less would soon be followed by a summary, which breaks the cache anyway.
+
+    What no longer fits is worth it whatever it is.
+    """
+    if situation.window is None or situation.total > (situation.usable or 0):
+        return 0.0
+    return _LARGEST_MINIMUM_SHARE * situation.window
 
 
 def _priced(free: Sequence[Standing], situation: Situation, policy: PrunePolicy, minimum: float, share: float) -> Batch:

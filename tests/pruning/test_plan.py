@@ -287,3 +287,18 @@ def test_a_line_keeps_its_laws_turn_after_turn(results, protect):
             situation = next_turn(situation, edits)
     cleared = [(edit.at, edit.part) for edit in situation.plan.edits if edit.kind == "clear"]
     assert len(set(cleared)) == len(cleared)
+
+
+def test_a_full_window_is_no_reason_to_break_the_cache_for_little():
+    """What takes out less than a tenth of the window puts the summary off by some calls, and costs as much."""
+    messages = answered(rounds(words("a", 900), *(words(str(n), 10) for n in range(3))))
+    tokens = sum(a_situation(messages).message_tokens)
+    prices = Prices(read=0.1, write=1.25)
+
+    def pruned(window):
+        return prune(a_situation(messages, window=window, prices=prices, expected_turns=1, total=8800), PRICED).edits
+
+    assert tokens < 1000
+    assert pruned(10_000) == ()
+    assert len(pruned(8_900)) == 1
+    assert len(pruned(8_700)) == 1
