@@ -5,6 +5,7 @@ import msgspec
 from proxy.conversation.edit import Edit, Insert, Summarise
 from proxy.exchange.measure import standing_tokens
 from proxy.exchange.prepare import Ready
+from proxy.exchange.warmth import other_head
 from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate
 from proxy.pricing.cost import cost
@@ -50,10 +51,15 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
     before = ready.before
     earlier = before.usage if before is not None and before.usage is not None else NOT_REPORTED
     idle_s = ready.anchor.at - before.at if before is not None else 0.0
+    shared = _shared(before)
+    if before is not None and other_head(before, ready.anchor.system_digest, ready.anchor.tools_digest):
+        # Both requests have the same head, and what is new in it stands in front of the history.
+        read = usage.cache_read_tokens or 0
+        shared = shared if _was_warm(ready, usage) else min(read, ready.weighed.system + ready.weighed.tools)
     return simulate(
         habit,
         input_tokens=unpruned,
-        shared_tokens=_shared(before),
+        shared_tokens=shared,
         warm_tokens=ready.anchor.warm_tokens,
         idle_s=0.0 if idle_s > habit.ttl_s and _was_warm(ready, usage) else idle_s,
         output_tokens=usage.output_tokens,

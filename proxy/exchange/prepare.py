@@ -23,21 +23,19 @@ from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received, comes_back_changed
+from proxy.exchange.warmth import warmth_of
 from proxy.exchange.weigh import Weighed, results_under, weigh
 from proxy.ledger.records import Queued
-from proxy.pricing.prices import HOUR_FACTOR, HOUR_S
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
-from proxy.pruning.situation import Prices, Situation
+from proxy.pruning.situation import Situation
 from proxy.pruning.standing import behind_marked
 from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 from proxy.wire.body import NotPlain
 
-_DAY_S = 86_400.0
-"""No prompt cache keeps an unused entry for longer (OpenAI's extended retention)."""
 _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
 
@@ -139,8 +137,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation, notes = draft.received.conversation, draft.received.view.notes
-    prices, ttl_s = _cache_of(draft)
-    idle_s = now - line.at if line is not None else 0.0
+    warmth = warmth_of(conversation, draft.memory, policy, now)
     marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
     return Situation(
         messages=conversation.messages,
@@ -155,9 +152,10 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         plan=draft.plan,
         window=draft.context.room,
         reserve=draft.context.reserve,
-        prices=prices,
-        cold=idle_s > ttl_s,
-        doubtful=policy.cache_outlives and idle_s <= _DAY_S,
+        prices=warmth.prices,
+        cold=warmth.cold,
+        doubtful=warmth.doubtful,
+        rewritten=warmth.rewritten,
         pressed=bool(line and line.pressed),
         expected_turns=_turns_left(draft),
         model=conversation.model,
@@ -167,14 +165,6 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         behind_marked=marked[-1] if marked else 0,
         passages=notes.carried("passages", Passages),
     )
-
-
-def _cache_of(draft: Draft) -> tuple[Prices | None, float]:
-    """What the cache costs, and how long its entries live: for an hour where the client's last call has written so."""
-    policy, measured = draft.policy, draft.memory.measured
-    if policy.prices is None or measured is None or measured.usage is None or not measured.usage.keeps_an_hour:
-        return policy.prices, policy.cache_ttl_s
-    return replace(policy.prices, write=policy.prices.write * HOUR_FACTOR), max(policy.cache_ttl_s, HOUR_S)
 
 
 def is_held_out(received: Received, memory: Memory, policy: Policy) -> bool:

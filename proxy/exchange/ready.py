@@ -15,6 +15,7 @@ from proxy.exchange.compact import Need
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received, joins_at
+from proxy.exchange.warmth import head_digests, warmth_of
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import ContextSize, context_size, reserve_tokens
@@ -208,7 +209,10 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
     received, memory = draft.received, draft.memory
     conversation, line = received.conversation, memory.line
     key = received.keys[-1] if received.keys else b""
-    return Anchor(
+    system_digest, tools_digest = head_digests(conversation)
+    warmth = warmth_of(conversation, memory, draft.policy, now)
+    # In two steps: of more than 15 names in one call Python makes a dict first.
+    anchor = Anchor(
         key=key,
         session=line.session if line else session_id(key),
         turn=turn,
@@ -217,13 +221,19 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         plan_id=line.plan_id if line and plan is memory.plan and plan.edits else plan.plan_id(),
         sent=sent,
         system_tokens=draft.weighed.system,
+        system_digest=system_digest,
         tools_tokens=draft.weighed.tools,
+        tools_digest=tools_digest,
         estimated=draft.estimated,
         server_edits=conversation.server_edits,
         removed_tokens=removed,
+    )
+    return msgspec.structs.replace(
+        anchor,
         refused=bool(line and line.refused),
         pressed=pressed,
         warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
+        rewritten=len(conversation.messages) if warmth.cold else warmth.rewritten,
     )
 
 

@@ -62,6 +62,8 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The call was under pressure (hysteresis of pruning)."""
     warm_tokens: int = 0
     """Simulated: length of the prefix that the provider's cache would hold had nothing been pruned."""
+    rewritten: int = 0
+    """Messages of the line's last call that found nothing of its history cached; 0: none did."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):

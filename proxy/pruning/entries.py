@@ -22,6 +22,10 @@ class Entries:
         self._parts = list(accumulate((max(1, len(message.parts)) for message in messages), initial=0))
         self._ends = [0]
 
+    def forget(self) -> None:
+        """All of them are gone, but for the head's."""
+        self._ends = [0]
+
     def changed(self, at: int) -> None:
         """Message `at` has another text from now on."""
         while self._ends[-1] > at:

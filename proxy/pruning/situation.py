@@ -63,6 +63,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's cache has expired, so that everything is written anew anyway."""
     doubtful: bool = False
     """That it has is only likely: an edit may cost as much as where it is warm."""
+    rewritten: int = 0
+    """Messages of the last call that found nothing cached: entries of the calls before it are gone. 0: none did."""
     pressed: bool = False
     """The line's previous call was under pressure (`Decision.pressed`)."""
     expected_turns: float | None = None

@@ -127,7 +127,11 @@ def _entries(situation: Situation) -> Entries:
             if at is not None:
                 changed[edit.decided] = min(changed.get(edit.decided, at), at)
     entries = Entries(situation.messages)
+    rewritten = situation.rewritten
     for end in call_ends(situation):
+        if rewritten and end >= rewritten:
+            entries.forget()
+            rewritten = 0
         if end in changed:
             entries.changed(changed[end])
         entries.ended(end)

@@ -112,3 +112,16 @@ def test_no_request_would_have_cost_more_than_the_largest_that_the_provider_take
 
     assert cost(usage, PRICE) < tighter.unpruned < tight.unpruned < open_.unpruned
     assert (tight.warm_tokens, tighter.warm_tokens) == (3000, 2000)
+
+
+def test_with_other_tools_nothing_of_the_history_would_have_been_read_unpruned():
+    tool = {"type": "function", "function": {"name": "read", "parameters": {}}}
+    line = Line(EAGER)
+    first = line.prepared(SEEN[:3], tools=[tool])
+    line.answered(
+        first, an_observation("read it", usage=Usage(input_tokens=5020, cache_write_tokens=5000, output_tokens=5))
+    )
+    usage = Usage(input_tokens=40, cache_write_tokens=40, output_tokens=5)
+    same, other = (money_of(line.prepared(SEEN, tools=tools), usage, PRICE, HABIT) for tools in ([tool], [tool, tool]))
+
+    assert other.unpruned > 5000 * PRICE.rates.cache_write > 5 * same.unpruned

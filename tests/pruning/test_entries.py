@@ -47,3 +47,12 @@ def test_each_part_of_a_message_counts_as_a_block():
 
     assert entries.found(1, 2) == 1
     assert entries.found(1, 3) == 0
+
+
+def test_after_a_call_that_found_nothing_only_its_own_entry_and_later_ones_are_left():
+    entries = played(1, 3, 5)
+    entries.forget()
+    entries.ended(7)
+
+    assert entries.found(5, 9) == 0
+    assert entries.found(7, 9) == 7

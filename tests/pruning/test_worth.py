@@ -141,3 +141,13 @@ def test_where_a_cold_cache_is_only_likely_an_edit_costs_no_more_than_the_purse_
     assert chosen(a_batch(*sizes, left=left, cold=True)) == [2, 4, 6, 8]
     assert a_batch(*sizes, left=left, cold=True, doubtful=True).skipped == "would_risk_a_loss"
     assert chosen(a_batch(*sizes, left=left, prices=None, cold=True, doubtful=True)) == [2, 4, 6, 8]
+
+
+def test_entries_of_calls_before_one_that_found_nothing_are_not_reckoned_with():
+    messages = answered(rounds(words("a", 100), words("b", 50), words("c", 50)))
+    plain, rewritten = (cached_behind(a_situation(messages, prices=PRICES, rewritten=end)) for end in (0, 5))
+
+    # Entries end at 1, 3 and 5; the third call wrote everything anew.
+    assert plain[4] == plain[3] < plain[1]
+    assert rewritten[4] == rewritten[0] == plain[0]
+    assert rewritten[5:] == plain[5:]
