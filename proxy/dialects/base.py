@@ -178,6 +178,9 @@ class Dialect(Protocol):
     def ask_usage(self, view: View) -> tuple[Splice, ...]:
         """Splices that make the provider report usage in a stream; empty where there is nothing to ask."""
 
+    def moved_mark(self, body: bytes, lost: bytes) -> bytes:
+        """The request of another end, marked for the cache as its old end, `lost`, was by the client."""
+
     def mark_cache(self, body: bytes) -> bytes:
         """A request's bytes with cache breakpoints, where the format knows them and the client set none itself."""
 

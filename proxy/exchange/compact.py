@@ -200,7 +200,7 @@ def _answer_tokens(need: Need, window: int | None) -> int:
 def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, auto_cache: bool = False) -> bytes:
     """A summary call on the prefix that the provider's cache holds: the body as it last went out, up to the span's end.
 
-    `auto_cache`: that body had breakpoints of ours, and without any the cache would not be read.
+    `auto_cache`: that body had breakpoints of ours.
     """
     view = received.view
     index = index_of(received.keys)
@@ -221,7 +221,9 @@ def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, aut
     )
     applied = apply_plan(received.dialect, view, received.keys, Plan(inside), recall, (tail,))
     body = received.dialect.for_summary(applied.body, _ANSWER_ROOM * need.summary_tokens)
-    return received.dialect.mark_cache(body) if auto_cache else body
+    # Without a breakpoint near its end, nothing of the history would be read.
+    lost = view.body[tail.start : tail.end]
+    return received.dialect.mark_cache(body) if auto_cache else received.dialect.moved_mark(body, lost)
 
 
 def made_without_model(need: Need, received: Received, count: Callable[[str], int]) -> str:

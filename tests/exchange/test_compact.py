@@ -160,6 +160,17 @@ def test_the_warm_call_has_the_breakpoints_without_which_nothing_would_be_read()
     assert [isinstance(message["content"], list) for message in messages_of(marked)] == [False] * 5 + [True] * 2
 
 
+def test_the_warm_call_is_marked_where_the_client_had_marked_its_end():
+    history = [user(words(f"m{number}", 200)) for number in range(9)]
+    history[-1] = {"role": "user", "content": [{"type": "text", "text": "z", "cache_control": {"type": "ephemeral"}}]}
+    received = a_received(history, path="/v1/messages", max_tokens=100)
+    need = replace(a_need()[1], span=replace(a_need()[1].span, first=1, last=5))
+    messages = messages_of(warm_body(need, received, EMPTY_PLAN, Recall()))
+
+    assert [isinstance(message["content"], list) for message in messages] == [False] * 5 + [True, False]
+    assert messages[5]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
 def test_queued_messages_stand_in_the_warm_call_too():
     received = a_received(HISTORY)
     plan = plan_of(Insert(after=received.keys[2], text="by the way", tokens_after=6))

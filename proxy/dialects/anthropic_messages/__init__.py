@@ -75,6 +75,10 @@ class AnthropicMessages:
         """Nothing to ask: usage is always reported."""
         return ()
 
+    def moved_mark(self, body: bytes, lost: bytes) -> bytes:
+        """A breakpoint on the newest message that is left of the user's."""
+        return marks.moved_mark(body, lost)
+
     def mark_cache(self, body: bytes) -> bytes:
         """`cache_control` on the tools, the system text and the last two messages of the user."""
         return marks.mark_cache(body)

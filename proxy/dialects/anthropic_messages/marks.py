@@ -6,6 +6,7 @@ stands where the call before had its newest, so that what that call wrote is fou
 does not count in what is compared, and neither does text given as a string or as one block.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -15,6 +16,9 @@ from proxy.wire.body import NotPlain, Span, array_spans, loads, object_spans, sp
 
 _MARK = b'{"type":"ephemeral"}'
 _KEY = "cache_control"
+_MARKED_KEY = b'"cache_control"'
+_MARKED = re.compile(_MARKED_KEY + rb"\s*:\s*(\{[^{}]*\})")
+_MOST_MARKS = 4
 _ROLLING = 2
 _BEARERS = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Content blocks that may carry a mark; thinking may not."""
@@ -38,6 +42,22 @@ def mark_cache(body: bytes) -> bytes:
     except (NotPlain, ValueError, RecursionError):
         return body
     return splice(body, changes) if changes else body
+
+
+def moved_mark(body: bytes, lost: bytes) -> bytes:
+    """The request with a breakpoint in front of its last message, if the client's newest stood in `lost`, its old end.
+
+    There an earlier call had ended, or not far in front of it, so what that call wrote is found.
+    """
+    marks = _MARKED.findall(lost)
+    if not marks or body.count(_MARKED_KEY) >= _MOST_MARKS:
+        return body
+    try:
+        elements = _elements(body, object_spans(body).get("messages"))
+        marked = (change for at in reversed(elements[:-1]) if (change := _on_message(body, at, marks[-1])))
+        return splice(body, next(marked, []))
+    except (NotPlain, ValueError, RecursionError):
+        return body
 
 
 def _is_marked(value: Any) -> bool:
@@ -64,23 +84,23 @@ def _on_messages(body: bytes, span: Span | None) -> list[Change]:
     return [change for changes in islice(marked, _ROLLING) for change in changes]
 
 
-def _on_message(body: bytes, at: Span) -> list[Change]:
+def _on_message(body: bytes, at: Span, mark: bytes = _MARK) -> list[Change]:
     fields = object_spans(body, *at)
     role = loads(body[slice(*fields["role"])]) if "role" in fields else None
-    return _on_content(body, fields.get("content")) if role == "user" else []
+    return _on_content(body, fields.get("content"), mark) if role == "user" else []
 
 
-def _on_content(body: bytes, span: Span | None) -> list[Change]:
+def _on_content(body: bytes, span: Span | None, mark: bytes = _MARK) -> list[Change]:
     """On the last block that may carry a mark; a string becomes a text block."""
     if span is None:
         return []
     raw = body[slice(*span)]
     if raw[:1] == b'"':
-        block = b'[{"type":"text","text":' + raw + b',"cache_control":' + _MARK + b"}]"
+        block = b'[{"type":"text","text":' + raw + b',"cache_control":' + mark + b"}]"
         return [(span, block)] if str(loads(raw)).strip() else []
     for at in reversed(_elements(body, span)):
         if _may_carry(mapping(loads(body[slice(*at)]))):
-            return [(at, _with_mark(body[slice(*at)]))]
+            return [(at, _with_mark(body[slice(*at)], mark))]
     return []
 
 
@@ -89,8 +109,8 @@ def _may_carry(block: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind in _BEARERS and (kind != "text" or bool(str(block.get("text") or "").strip()))
 
 
-def _with_mark(raw: bytes) -> bytes:
-    return with_keys(raw, {_KEY: _MARK})
+def _with_mark(raw: bytes, mark: bytes = _MARK) -> bytes:
+    return with_keys(raw, {_KEY: mark})
 
 
 def _elements(body: bytes, span: Span | None) -> Sequence[Span]:

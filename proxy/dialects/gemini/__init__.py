@@ -88,6 +88,11 @@ class Gemini:
         """Nothing: every chunk carries usage."""
         return ()
 
+    def moved_mark(self, body: bytes, lost: bytes) -> bytes:
+        """The body as it is: the cache needs no marks."""
+        del lost
+        return body
+
     def mark_cache(self, body: bytes) -> bytes:
         """Unchanged: the cache is automatic."""
         return body

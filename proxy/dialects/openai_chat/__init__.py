@@ -72,6 +72,11 @@ class OpenAIChat:
         """Set `stream_options.include_usage`; only legal with `stream: true`."""
         return rewrite.ask_usage(view)
 
+    def moved_mark(self, body: bytes, lost: bytes) -> bytes:
+        """The body as it is: the cache needs no marks."""
+        del lost
+        return body
+
     def mark_cache(self, body: bytes) -> bytes:
         """Unchanged: the cache is automatic."""
         return body

@@ -74,6 +74,11 @@ class OpenAIResponses:
         """Nothing: usage always comes, and `stream_options.include_usage` is refused here."""
         return ()
 
+    def moved_mark(self, body: bytes, lost: bytes) -> bytes:
+        """The body as it is: the cache needs no marks."""
+        del lost
+        return body
+
     def mark_cache(self, body: bytes) -> bytes:
         """Unchanged: the cache is automatic."""
         return body

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialects.anthropic_messages.marks import mark_cache
+from proxy.dialects.anthropic_messages.marks import mark_cache, moved_mark
 from proxy.wire.body import dumps
 
 EPHEMERAL = {"type": "ephemeral"}
@@ -167,3 +167,42 @@ def test_a_null_is_no_mark():
 )
 def test_what_cannot_be_marked_stays(raw):
     assert mark_cache(raw) is raw
+
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+LOST = dumps([{"role": "user", "content": [{"type": "text", "text": "old end", "cache_control": HOUR}]}])
+
+
+def a_cut_request(**more):
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    asked = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}]}
+    return {
+        "messages": [*said, asked, {"role": "assistant", "content": "c"}, {"role": "user", "content": "now"}],
+        **more,
+    }
+
+
+def test_a_mark_that_was_cut_off_stands_in_front_of_the_new_end_as_it_was():
+    body = a_cut_request(system=[{"type": "text", "text": "s", "cache_control": EPHEMERAL}])
+    moved = json.loads(moved_mark(dumps(body), LOST))
+
+    assert moved["messages"][2]["content"][0].pop("cache_control") == HOUR
+    assert moved == body
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        (a_cut_request(), b'[{"role":"user","content":"\\"cache_control\\": {}"}]'),
+        (a_cut_request(system=[{"type": "text", "text": "s", "cache_control": EPHEMERAL}] * 4), LOST),
+        ({"messages": [{"role": "user", "content": "now"}]}, LOST),
+        ({"messages": {}}, LOST),
+    ],
+)
+def test_no_mark_is_made_where_none_was_or_none_may_stand(body, lost):
+    assert moved_mark(dumps(body), lost) == dumps(body)
+
+
+@pytest.mark.parametrize("broken", [b"", b"[", b'{"messages":[{"role":"user"', b'{"messages":[],"messages":[]}'])
+def test_what_cannot_be_read_gets_no_moved_mark(broken):
+    assert moved_mark(broken, LOST) == broken
