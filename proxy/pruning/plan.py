@@ -19,7 +19,7 @@ from proxy.pruning.situation import Decision, Situation
 from proxy.pruning.standing import Protection, old_enough, replaceable, standing_results
 from proxy.pruning.worth import Batch, best_batch
 
-__all__ = ["arrive", "is_pressed", "prune", "under_pressure"]
+__all__ = ["arrive", "is_pressed", "prune", "read_names", "under_pressure"]
 
 _NEW_MESSAGES = 8
 _THIN = 0.85
@@ -45,7 +45,7 @@ def prune(situation: Situation, policy: PrunePolicy) -> Decision:
     if policy.keep_share:
         # Read each message's names as soon as it may go, so that a batch need not read the whole history at once.
         newest = free[-1].message + 1
-        _read(situation.messages[max(0, newest - _NEW_MESSAGES) : newest])
+        read_names(situation.messages[max(0, newest - _NEW_MESSAGES) : newest])
     chosen, share, skipped = _chosen(free, situation, policy, pressed=pressed)
     return Decision(edits=_clears(chosen, situation, share), skipped=skipped, pressed=pressed)
 
@@ -160,8 +160,8 @@ def _clear(standing: Standing, situation: Situation, share: float, known: Collec
     )
 
 
-def _read(messages: Sequence[Message]) -> None:
-    """Look at the names of these messages; `words` remembers them."""
+def read_names(messages: Sequence[Message]) -> None:
+    """Look at the names in these messages, for placeholders to come; `words` remembers them."""
     _lasting_words(messages)
     for message in messages:
         for part in message.parts:

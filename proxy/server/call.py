@@ -1,5 +1,6 @@
 """One modelled call on its way, and what outlives it."""
 
+import asyncio
 from dataclasses import dataclass
 
 import msgspec
@@ -42,6 +43,9 @@ class Shared:
     exact: Exact
     recall: Recall
     scales: Scales
+    lane: asyncio.Lock
+    """Held while a long history is read for the first time: of many that come at once (a process that has just started), one after
+    the other is read, and the first can go on when its own is, while all else has every second turn of the loop."""
 
 
 class Call(msgspec.Struct, kw_only=True, eq=False):

@@ -8,24 +8,23 @@ import structlog
 from proxy.compaction.policy import is_hopeless
 from proxy.dialects.base import Dialect
 from proxy.dialects.labels import LABEL_HEADERS
-from proxy.errors import BodyTooLarge, ProxyError, StoreError
+from proxy.errors import StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.foregone import goes_as_it_came
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
-from proxy.exchange.receive import NO_MEMORY, Memory, Received, receive
-from proxy.exchange.weigh import known_weights
+from proxy.exchange.receive import NO_MEMORY, Memory, Received
 from proxy.ledger.records import Queued
 from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.ahead import Ahead
 from proxy.server.call import Call, Shared
-from proxy.server.caller import caller_of
 from proxy.server.past import remember
 from proxy.server.policies import Known
+from proxy.server.reading import read, weigh_all
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Work
-from proxy.server.tokenizers import PIECE_CHARS, warm
+from proxy.server.tokenizers import PIECE_CHARS
 from proxy.settings.values import Mode
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Learned
@@ -47,7 +46,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
         for name, value in exchange.client_headers
         if name in _READ_HEADERS
     }
-    received = _received(shared, exchange, dialect, headers, raw)
+    received = await read(shared, exchange, dialect, headers, raw)
     if received is None:
         return None
     try:
@@ -107,7 +106,7 @@ async def _predicted(
     # What a smaller body holds is counted at one go, where its weight is needed.
     small = len(received.view.body) <= PIECE_CHARS
     if not small:
-        await warm(scale, received.conversation, known_weights(received.view, scale))
+        await weigh_all(shared, received, scale, known.policy)
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit.reasoning, counts_only=counts_only)
 
@@ -163,23 +162,6 @@ def _prepared(
         hands_off = replace(policy, mode="off", ask_usage=False)
         return prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now), "prepare"
     return ready, ""
-
-
-def _received(
-    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
-) -> Received | None:
-    caller = caller_of(exchange.named, exchange.query, key_name=exchange.caller)
-    try:
-        body = exchange.decode(raw)
-        return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)
-    except BodyTooLarge:
-        raise
-    except ProxyError:
-        # An encoding that we cannot read is the upstream's business.
-        return None
-    except Exception as error:  # noqa: BLE001  a reader that trips must not break the call
-        shared.watch.failed("receive", error)
-        return None
 
 
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:

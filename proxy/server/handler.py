@@ -4,6 +4,7 @@ Whatever fails of ours on the way, the client's own bytes go out and the call go
 was. Only what is the client's fault, or the provider's, becomes an error.
 """
 
+import asyncio
 import time
 
 import msgspec
@@ -76,6 +77,7 @@ class Handler:
             exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             scales=Scales(),
+            lane=asyncio.Lock(),
         )
         transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
         self._settler = Settler(self.shared, keeps_originals=settings.store.originals, transcripts=transcripts)

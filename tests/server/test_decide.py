@@ -5,7 +5,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.exchange import prepare as prepare_module
-from proxy.server import decide
+from proxy.server import decide, reading
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider
 from tests.server.stores import Failing
@@ -86,9 +86,19 @@ async def test_a_decision_that_trips_sends_the_original(name, monkeypatch):
     assert "secret" not in str(logs)
 
 
-@pytest.mark.parametrize("name", ["receive", "remember", "warm", "is_held_out", "prepare"])
-async def test_whatever_trips_before_a_call_is_decided_it_goes_out_as_it_came(name, monkeypatch):
-    monkeypatch.setattr(decide, name, broken)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (reading, "_is_long"),
+        (reading, "receive"),
+        (decide, "remember"),
+        (reading, "warm"),
+        (decide, "is_held_out"),
+        (decide, "prepare"),
+    ],
+)
+async def test_whatever_trips_before_a_call_is_decided_it_goes_out_as_it_came(module, name, monkeypatch):
+    monkeypatch.setattr(module, name, broken)
     provider = a_provider()
     history = [*SEEN, said("long"), user(LONG)]
     with capture_logs() as logs:

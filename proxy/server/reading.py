@@ -1,0 +1,83 @@
+"""Reading what came, and weighing it, so that the loop has its turns: a long history that is new takes tens of milliseconds.
+
+Of many of them that come at once (to a process that has just started), one after the other is read: the first can go on when its own
+is, and the streams of all others wait for one step instead of for one of each.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from proxy.conversation.model import Message
+from proxy.dialects.base import Dialect
+from proxy.errors import BodyTooLarge, ProxyError
+from proxy.exchange.policy import Policy
+from proxy.exchange.receive import Received, receive
+from proxy.exchange.weigh import known_weights
+from proxy.pruning.plan import read_names
+from proxy.server.call import Shared
+from proxy.server.caller import caller_of
+from proxy.server.relay import Exchange
+from proxy.server.tokenizers import PIECE_CHARS, warm
+from proxy.tokens.estimate import Scale, texts_of
+
+_LONG_BYTES = 128 * 1024
+"""So much of a new history takes some 10 ms, of which counting is the most."""
+
+
+async def read(
+    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
+) -> Received | None:
+    """The request as a conversation; None when it is not ours to read. Raises BodyTooLarge."""
+    try:
+        if _is_long(shared, exchange, dialect, raw):
+            async with shared.lane:
+                return _received(shared, exchange, dialect, headers, raw)
+        return _received(shared, exchange, dialect, headers, raw)
+    except BodyTooLarge:
+        raise
+    except ProxyError:
+        # An encoding that we cannot read is the upstream's business.
+        return None
+    except Exception as error:  # noqa: BLE001  a reader that trips must not break the call
+        shared.watch.failed("receive", error)
+        return None
+
+
+async def weigh_all(shared: Shared, received: Received, scale: Scale, policy: Policy) -> None:
+    """Count what is new in it before its weight is asked for.
+
+    Of a long history that is new, names are looked at as well: much of it may be pruned at once.
+    """
+    known = known_weights(received.view, scale)
+    if known or len(received.view.body) < _LONG_BYTES:
+        await warm(scale, received.conversation, known)
+        return
+    async with shared.lane:
+        await warm(scale, received.conversation)
+        if policy.mode != "off" and policy.prune.keep_share:
+            await _names_read(received.conversation.messages)
+
+
+def _is_long(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> bool:
+    """Whether it is a long history of which nothing is known. Of an encoded one nobody can tell."""
+    if len(raw) < _LONG_BYTES or b"content-encoding" in exchange.named:
+        return False
+    return shared.recall.lines.is_new(dialect.name, raw)
+
+
+async def _names_read(messages: Sequence[Message]) -> None:
+    pending = 0
+    for message in messages:
+        read_names((message,))
+        pending += sum(map(len, texts_of(message)))
+        if pending > PIECE_CHARS:
+            pending = 0
+            await asyncio.sleep(0)
+
+
+def _received(
+    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
+) -> Received | None:
+    caller = caller_of(exchange.named, exchange.query, key_name=exchange.caller)
+    body = exchange.decode(raw)
+    return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)

@@ -1,0 +1,119 @@
+"""Long histories that are new are read one after the other; nobody else waits for them."""
+
+import asyncio
+
+import pytest
+
+from proxy.server import reading
+from tests.builders import calls, result, said, user
+from tests.server.house import OFF, a_house, a_provider
+
+pytestmark = pytest.mark.anyio
+
+
+def a_history(name, rounds=12, size=16_000):
+    """Some 190 KB; no two names share any text."""
+    history = [user(f"{name}: read it all.")]
+    for number in range(rounds):
+        text = "".join(f"{name}_{number}_{line} = value\n" for line in range(size // 22))
+        history += [calls(f"c{number}"), result(f"c{number}", text)]
+    return history
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Begin and end of each counting, by the first message's text."""
+    seen = []
+    warm = reading.warm
+
+    async def watched(scale, conversation, known=0):
+        name = conversation.messages[0].parts[0].text
+        seen.append((name, "begins"))
+        await warm(scale, conversation, known)
+        seen.append((name, "ends"))
+
+    monkeypatch.setattr(reading, "warm", watched)
+    return seen
+
+
+async def test_of_many_that_come_at_once_one_after_the_other_is_counted(steps):
+    provider = a_provider()
+    async with a_house(provider, compact=OFF) as house:
+        answers = await asyncio.gather(*(house.chat(a_history(f"h{number}")) for number in range(5)))
+
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert len(steps) == 10
+    assert all(
+        before[0] == after[0] and (before[1], after[1]) == ("begins", "ends")
+        for before, after in zip(steps[::2], steps[1::2], strict=True)
+    )
+
+
+async def test_meanwhile_the_loop_has_its_turns(steps):
+    provider = a_provider()
+    turns = {}
+
+    async def count():
+        while True:
+            if steps:
+                turns[len(steps)] = turns.get(len(steps), 0) + 1
+            await asyncio.sleep(0)
+
+    async with a_house(provider, compact=OFF) as house:
+        counting = asyncio.create_task(count())
+        await asyncio.gather(*(house.chat(a_history(f"h{number}")) for number in range(3)))
+        counting.cancel()
+
+    # While each of them is counted, a turn for every 32 KB.
+    assert all(turns[place] >= 5 for place in (1, 3, 5))
+
+
+async def test_who_goes_on_and_who_has_little_to_say_waits_for_nobody():
+    provider = a_provider()
+    history = a_history("known")
+    async with a_house(provider, compact=OFF) as house:
+        await house.chat(history)
+        async with house.handler.shared.lane:
+            new = asyncio.create_task(house.chat(a_history("new")))
+            answers = [
+                await house.chat([*history, said("Read."), user("And?")]),
+                await house.chat([user("Hello.")]),
+            ]
+            waited = not new.done()
+        answers.append(await new)
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert waited
+
+
+async def test_who_leaves_while_waiting_makes_room():
+    provider = a_provider()
+    async with a_house(provider, compact=OFF) as house:
+        lane = house.handler.shared.lane
+        async with lane:
+            leaving = asyncio.create_task(house.chat(a_history("leaving")))
+            async with asyncio.timeout(20):
+                while not lane._waiters:
+                    await asyncio.sleep(0.01)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+            async with asyncio.timeout(20):
+                while house.handler.shared.watch.open_calls or any(not one.done() for one in lane._waiters or ()):
+                    await asyncio.sleep(0.01)
+        answer = await house.chat(a_history("other"))
+
+    assert answer.status_code == 200
+    assert len(provider.received) == 1
+
+
+@pytest.mark.parametrize(("mode", "looked_at"), [("prune", True), ("observe", True), ("off", False)])
+async def test_names_are_looked_at_where_they_may_be_needed(monkeypatch, mode, looked_at):
+    provider, seen = a_provider(), []
+    monkeypatch.setattr(reading, "read_names", seen.extend)
+    async with a_house(provider, compact=OFF, mode=mode) as house:
+        history = a_history(mode)
+        await house.chat(history)
+        assert len(seen) == (len(history) if looked_at else 0)
+        await house.chat([*history, said("Read."), user("And?")])
+
+    assert len(seen) == (len(history) if looked_at else 0)
