@@ -121,6 +121,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """That history grows with every call under the same id (`conversation`), instead of getting a new one."""
     server_edits: bool = False
     """The request asks the provider to edit the history itself (context_management, truncation)."""
+    kept_prefix: bool = False
+    """Something stands in front that the provider keeps under a name and the request does not show: a stored prompt, a cached
+    content."""
     utility: bool = False
     """A client's own title, summary or compaction call: replay only, no new decisions."""
 

@@ -63,7 +63,9 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
     """The call's outcome. Usage that cannot be is kept out of the anchor and out of both bills; the row shows it."""
     usage, conversation = observation.usage, ready.received.conversation
-    possible = is_possible(usage, window=ready.context.window, sent_estimate=ready.context.total)
+    # Without what was learned of first calls: else a wrong lesson would rule out the counts that could mend it.
+    expected = ready.context.total if ready.context.basis == "anchored" else ready.inputs.growth.tokens
+    possible = is_possible(usage, window=ready.context.window, sent_estimate=expected)
     outcome = _outcome(observation, circumstances)
     advances = outcome in ("ok", "blocked") or (outcome in ("truncated", "client_closed") and possible)
     charged = NOT_REPORTED if _exceeds(usage, ready.context.window) else usage

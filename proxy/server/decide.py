@@ -19,6 +19,7 @@ from proxy.ledger.records import Queued
 from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.ahead import Ahead
 from proxy.server.call import Call, Shared
+from proxy.server.learning import pupil
 from proxy.server.past import remember
 from proxy.server.policies import Known
 from proxy.server.reading import read, weigh_all
@@ -102,7 +103,8 @@ async def _predicted(
     known = shared.policies.known(upstream, model, _mode(shared, headers, session), habit.window)
     encoding = known.encoding
     scale = shared.scales.get(encoding, dialect.name, model)
-    learned = shared.estimates.known(upstream, model, encoding) or await shared.estimates.get(upstream, model, encoding)
+    asked = upstream, pupil(received.conversation), encoding
+    learned = shared.estimates.known(*asked) or await shared.estimates.get(*asked)
     # What a smaller body holds is counted at one go, where its weight is needed.
     small = len(received.view.body) <= PIECE_CHARS
     if not small:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from proxy.conversation.model import Conversation
 from proxy.errors import StoreError
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger
@@ -23,6 +24,11 @@ _APART_S = 1.0
 commit is dear."""
 
 log = structlog.get_logger("proxy")
+
+
+def pupil(conversation: Conversation) -> str:
+    """The model as which a conversation learns: what a provider keeps in front of some calls says nothing of the others."""
+    return f"{conversation.model} behind a kept prefix" if conversation.kept_prefix else conversation.model
 
 
 class Estimates:

@@ -10,6 +10,7 @@ from proxy.ledger.store import Settlement
 from proxy.server.call import Call, Shared
 from proxy.server.decide import unsaid
 from proxy.server.events import say_calls
+from proxy.server.learning import pupil
 from proxy.server.relay import End
 from proxy.server.settling import Settling
 from proxy.server.transcripts import Transcripts
@@ -58,7 +59,8 @@ class Settler:
         for call, settled, _ in calls:
             turn = settled.turn
             with self._harmless:
-                await shared.estimates.teach(turn.upstream, turn.model, call.scale.encoding, settled.sample)
+                model = pupil(call.received.conversation)
+                await shared.estimates.teach(turn.upstream, model, call.scale.encoding, settled.sample)
             if (window := turn.window) is not None and _took_more(turn, window):
                 with self._harmless:
                     await shared.habits.disproved(turn.upstream, turn.model, window)

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import price_for
-from proxy.tokens.learn import NOTHING_LEARNED, update
+from proxy.tokens.learn import NOTHING_LEARNED, Learned, update
 from proxy.tokens.usage import NOT_REPORTED, Usage
 from tests.builders import (
     EAGER,
@@ -22,6 +22,7 @@ from tests.builders import (
 )
 
 USED = Usage(input_tokens=100, output_tokens=20)
+USED_UP = Usage(input_tokens=1_000, output_tokens=20)
 SEEN = [*rounds(words("old", 2000)), said("read it"), user("next")]
 
 
@@ -63,6 +64,16 @@ def test_c42_c43_usage_that_cannot_be_is_no_anchor(tokens):
     assert found.anchor.usage is None
     assert not found.sample.usable
     assert found.turn.cost is None
+
+
+def test_what_was_learned_of_first_calls_rules_no_count_out():
+    line = Line()
+    ready = line.prepared([user("x" * 4000)], learned=Learned(preamble=50_000.0, samples=9))
+    found = line.answered(ready, an_observation(usage=USED_UP))
+
+    assert ready.context.total > 50_000
+    assert found.anchor.usage == USED_UP
+    assert found.sample.usable
 
 
 def test_c40_the_next_context_begins_with_the_last_sampling():

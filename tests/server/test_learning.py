@@ -4,10 +4,12 @@ import pytest
 
 from proxy.errors import StoreError
 from proxy.server.learning import Estimates, treatments
+from proxy.server.settling import settled
 from proxy.settings.values import Estimate, ModelSettings, Settings
 from proxy.tokens.fit import Growth
 from proxy.tokens.learn import NOTHING_LEARNED, Sample, encode, learned_name
 from tests.builders import a_turn
+from tests.server.house import MODEL, a_house, answering
 from tests.server.stores import Failing, a_store
 from tests.stores.conftest import Clock
 from tests.tokens.test_treatment import taught as taught_treatment
@@ -192,3 +194,25 @@ async def test_models_that_a_client_makes_up_push_out_others_which_are_read_agai
 
     assert estimates.known(*WHO) is None
     assert await estimates.get(*WHO) == known
+
+
+async def test_what_a_provider_keeps_in_front_of_some_calls_is_not_expected_of_others():
+    async def upstream(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        tokens = 9_000 if b"pmpt_1" in (await receive())["body"] else 10
+        usage = {"input_tokens": tokens, "output_tokens": 5, "total_tokens": tokens + 5}
+        said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "yes"}]}
+        answer = {"id": "r", "object": "response", "status": "completed", "output": [said], "usage": usage}
+        await answering(200, answer)(receive, send)
+
+    async with a_house(upstream) as house:
+        for number in range(4):
+            for more in ({"prompt": {"id": "pmpt_1"}}, {}):
+                said = [{"role": "user", "content": f"question {number} {sorted(more)}"}]
+                await house.http.post("/v1/responses", json={"model": MODEL, "input": said, **more})
+                await settled()
+        turns = await house.turns()
+
+    assert all(8_990 < turn.estimated < 9_010 for turn in turns[2::2])
+    assert all(turn.estimated < 30 for turn in turns[1::2])

@@ -59,6 +59,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         stream=path.endswith(":streamGenerateContent"),
         max_output=whole(either(limits, "maxOutputTokens")),
         session_label=label_of(headers, small),
+        kept_prefix=bool(either(small, "cachedContent")),
         utility=is_utility(history.asked(), chain(system, messages), tools),
     )
     return View(

@@ -49,6 +49,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         server_history=_server_history(small),
         server_moves="conversation" in small and not small.get("previous_response_id"),
         server_edits=small.get("truncation") == "auto" or bool(small.get("context_management")),
+        kept_prefix=bool(small.get("prompt")),
         utility=_is_trigger(messages) or is_utility(history.asked(), chain(system, messages), tools),
     )
     return View(

@@ -66,6 +66,13 @@ def test_what_a_request_leaves_out_is_nothing():
     assert (seen.conversation.server_history, seen.conversation.server_edits) == ("", False)
 
 
+@pytest.mark.parametrize("name", ["cachedContent", "cached_content"])
+def test_a_cached_content_is_a_prefix_that_the_provider_keeps(name):
+    assert view(**{name: "cachedContents/c1"}).conversation.kept_prefix
+    assert not view(**{name: None}).conversation.kept_prefix
+    assert not view().conversation.kept_prefix
+
+
 def test_tools_may_come_without_their_list():
     assert view(tools={"functionDeclarations": [{"name": "f"}]}).conversation.tools.names == ("f",)
 

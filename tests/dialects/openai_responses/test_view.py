@@ -79,6 +79,11 @@ def test_history_that_the_provider_holds_is_named(fields, held):
     assert view(input="x", **fields).conversation.server_history == held
 
 
+@pytest.mark.parametrize(("prompt", "kept"), [(None, False), ({"id": "pmpt_1", "variables": {"a": "b"}}, True)])
+def test_a_stored_prompt_is_a_prefix_that_the_provider_keeps(prompt, kept):
+    assert view(input="x", prompt=prompt).conversation.kept_prefix is kept
+
+
 @pytest.mark.parametrize(
     ("fields", "edits"),
     [
