@@ -110,7 +110,7 @@ class _Harmless:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if not isinstance(error, Exception):
+        if error is None or not isinstance(error, Exception):
             return False
         self._watch.failed("settle", error)
         return True
