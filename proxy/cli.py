@@ -1,7 +1,9 @@
 """The command line. Every failure is one line on standard error and exit code 2, never a traceback."""
 
 import argparse
+import codecs
 import errno
+import io
 import json
 import signal
 import socket
@@ -18,6 +20,9 @@ from proxy.settings.sources import Where, dotted
 from proxy.settings.values import Settings, Upstream
 
 Command = tuple[str, Callable[[argparse.Namespace], int], str, Callable[[argparse.ArgumentParser], None]]
+
+_PLAIN = {"→": ">", "…": ".", "≈": "~", "×": "x", "−": "-", "–": "-", "·": ".", "█": "#", "░": "-"}
+"""What stands for our own characters on a terminal that does not know them; as wide as they are."""
 
 FAILED = 2
 INTERRUPTED = 130
@@ -36,6 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 2 for anything that is wrong, or what the command says."""
+    _take_every_character()
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = parser_of(next((word for word in arguments if not word.startswith("-")), ""))
     try:
@@ -55,6 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pruning-proxy: {' '.join(str(error).split())}", file=sys.stderr)
         return FAILED
     return code
+
+
+def _take_every_character() -> None:
+    """Whatever the terminal's encoding is, a character that it lacks ends no command: it is written as another, or as `?`."""
+    codecs.register_error("pruning-proxy", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        # Another object may stand there in its place, or none.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="pruning-proxy")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(char, "?") for char in error.object[error.start : error.end]), error.end
 
 
 def parser_of(chosen: str) -> argparse.ArgumentParser:

@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import re
@@ -166,6 +167,28 @@ class TestProcess:
             "(environment variable PRUNING_PROXY__PRUNE__PROTECTED_TOOL); "
             'did you mean "prune.protected_tools"?\n'
         )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_that_does_not_know_a_character_gets_another(encoding):
+    environ = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy", "check", "--example"], capture_output=True, env=environ, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "before /v1" in done.stdout.decode(encoding)
+
+
+def test_our_own_characters_have_a_likeness_and_others_a_question_mark(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    main(["--nothing"])
+    stream.write("a → b ≈ c… 名")
+
+    assert stream.buffer.getvalue() == b"a > b ~ c. ?"
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", "pruning-proxy")
 
 
 class TestServe:
