@@ -10,6 +10,9 @@ from proxy.ledger.store import Ledger
 from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.bounded import put
 
+_MOST_LISTED = 2_000
+"""Models of an upstream; the newest stay."""
+
 log = structlog.get_logger("proxy")
 
 
@@ -67,11 +70,16 @@ class Habits:
         return self._windows[key] or (await self._in_list(upstream)).get(model)
 
     async def learn_list(self, upstream: str, windows: dict[str, int]) -> None:
-        """Remember the windows in the list of models that an upstream has just answered."""
-        if windows and windows != self._listed.get(upstream):
-            self._listed[upstream] = windows
+        """Remember the windows in the list of models that an upstream has just answered, which may be one page of it."""
+        if not windows:
+            return
+        before = self._listed.get(upstream) or await self._in_list(upstream)
+        new = {model: window for model, window in windows.items() if before.get(model) != window}
+        if new:
+            kept = {model: window for model, window in before.items() if model not in new}
+            self._listed[upstream] = dict([*kept.items(), *new.items()][-_MOST_LISTED:])
             log.info("windows_listed", upstream=upstream, models=len(windows))
-            await self._learn(_list_name(upstream), msgspec.json.encode(windows))
+            await self._learn(_list_name(upstream), msgspec.json.encode(self._listed[upstream]))
 
     async def _in_list(self, upstream: str) -> dict[str, int]:
         if upstream not in self._listed:

@@ -110,3 +110,23 @@ async def test_a_window_that_was_wrong_is_forgotten_for_good():
     assert await habits.window("openai", "m") is None
     assert await Habits(store).window("openai", "m") is None
     assert await Habits(store).window("openai", "n") == 8192
+
+
+async def test_a_list_that_comes_in_pages_is_known_whole():
+    store = a_store()
+    habits = Habits(store)
+    await habits.learn_list("anthropic", {"a": 100_000, "b": 200_000})
+    await habits.learn_list("anthropic", {"c": 300_000})
+    await Habits(store).learn_list("anthropic", {"b": 150_000})
+    again = Habits(store)
+
+    assert [await again.window("anthropic", name) for name in "abc"] == [100_000, 150_000, 300_000]
+
+
+async def test_of_very_many_listed_models_the_newest_are_known():
+    habits = Habits(a_store())
+    for page in range(3):
+        await habits.learn_list("many", {f"m{page}-{number}": 8_192 for number in range(1_000)})
+
+    assert await habits.window("many", "m0-0") is None
+    assert await habits.window("many", "m1-0") == await habits.window("many", "m2-999") == 8_192
