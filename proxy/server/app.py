@@ -113,7 +113,7 @@ class App:
         # First the key: who has none learns nothing, not even which upstreams there are.
         caller = self._keys.check(headers, query, own_api_key=bool(own_key))
         if upstream is None or not upstream.base_url:
-            raise UnknownUpstream(f"no upstream {goal.upstream_name!r} is configured")
+            raise UnknownUpstream(f"no upstream {goal.upstream_name!r} has an address; give it one by --upstream")
         named = check_request(headers)
         if wants_websocket(named):
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")

@@ -41,9 +41,10 @@ async def test_path_and_query_reach_the_upstream_as_they_came():
 @pytest.mark.parametrize("path", ["/up/nobody/v1/models", "/up//v1/models", "/up/"])
 async def test_unknown_upstream_is_not_found(path):
     async with raw_server(answering(OK)) as server, a_proxy(server.url) as base, a_client(base) as client:
-        status, _ = await status_of(client, a_call(path=path))
+        status, body = await status_of(client, a_call(path=path))
 
     assert status == 404
+    assert b"has an address; give it one by --upstream" in body
     assert server.heads == []
 
 
