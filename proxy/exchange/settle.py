@@ -96,7 +96,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         ),
     )
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
-    held = _held(ready, anchor, observation.response_id) if anchor is not None and anchor.usage is not None else ()
+    held = _held(ready, anchor, observation.response_id) if anchor is not None else ()
     earlier = aside(ready, anchor) if anchor is not None else None
     return Settled(anchor=anchor, turn=turn, sample=sample, held=held, aside=earlier)
 
@@ -107,9 +107,12 @@ def _exceeds(usage: Usage, window: int | None) -> bool:
 
 
 def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
-    """Under the answer's own id, and under the id of a conversation, which moves on with every call."""
+    """Under the answer's own id, and under the id of a conversation, which moves on with every call.
+
+    An answer that comes later (`background`) has an id, but no usage yet: what goes on from it is the same session.
+    """
     received = ready.received
-    moves = received.conversation.server_moves
+    moves = received.conversation.server_moves and anchor.usage is not None
     if not response_id and not moves:
         return ()
     keys = [history_key(received.seed, response_id)] if response_id else []

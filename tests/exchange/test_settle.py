@@ -213,6 +213,30 @@ def test_a_call_whose_history_only_the_provider_has_teaches_nothing_before_it_is
     assert (second.anchored, second.usable) == (True, True)
 
 
+def test_what_goes_on_from_an_answer_that_is_still_to_come_is_the_same_session():
+    line = Line()
+
+    def answered(usage, **more):
+        body = json.dumps({"model": "m", "input": "go on", **more}).encode()
+        found = line.answered(
+            line.prepared(path="/v1/responses", body=body), an_observation(usage=usage, response_id="r1")
+        )
+        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        return found
+
+    first = answered(NOT_REPORTED, background=True).turn
+    second = answered(USED, previous_response_id="r1").turn
+    for usage in (USED, NOT_REPORTED):
+        answered(usage, conversation="c1")
+
+    assert (second.session, second.turn, second.basis) == (first.session, 2, "estimated")
+    # A conversation keeps the last of its calls that was measured.
+    assert (
+        line.prepared(path="/v1/responses", body=b'{"model":"m","input":"x","conversation":"c1"}').context.last_input
+        == USED.input_tokens
+    )
+
+
 def test_the_same_words_again_go_on_from_the_last_call_of_a_conversation_that_the_provider_holds():
     line = Line()
     turns = []
