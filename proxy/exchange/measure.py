@@ -89,6 +89,29 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     return sum(tokens)
 
 
+def sealed_in(messages: Sequence[Message]) -> list[bool]:
+    """For each message whether it holds encrypted reasoning, whose length says nothing."""
+    return [
+        any(isinstance(part, Reasoning) and part.signed and not part.text for part in message.parts)
+        for message in messages
+    ]
+
+
+def with_sealed(tokens: Sequence[int], sealed: Sequence[bool], unexplained: float) -> Sequence[int]:
+    """Tokens of each message with its share of those that only the provider's counts tell of, where reasoning is sealed.
+
+    A message that does not go out (0 tokens) has none.
+    """
+    holders = [number for number, (held, own) in enumerate(zip(sealed, tokens, strict=True)) if held and own]
+    share = int(unexplained / len(holders)) if holders else 0
+    if share <= 0:
+        return tokens
+    weighed = list(tokens)
+    for number in holders:
+        weighed[number] += share
+    return weighed
+
+
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """What the unified formula is fed with, and what the call can teach."""
 

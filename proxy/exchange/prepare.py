@@ -5,6 +5,7 @@ for the one the client sent. New decisions come after it, from that one number, 
 once. Nothing here awaits: where a decision needs a summary, it is returned as a need.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -18,6 +19,7 @@ from proxy.exchange.alternating import unbroken
 from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import Need, need_of
 from proxy.exchange.early import absorbed, early_record
+from proxy.exchange.measure import sealed_in, with_sealed
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
@@ -137,6 +139,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     line, policy = draft.memory.line, draft.policy
     conversation, notes = draft.received.conversation, draft.received.view.notes
+    head = draft.weighed.system + draft.weighed.tools
     warmth = warmth_of(conversation, draft.memory, policy, now)
     marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
     return Situation(
@@ -145,9 +148,9 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         seen=seen,
         count=draft.scale.weigh_text,
         parts_tokens=draft.weighed.contents,
-        message_tokens=draft.tokens,
+        message_tokens=_tokens_of(draft, head),
         total=draft.context.total,
-        head=draft.weighed.system + draft.weighed.tools,
+        head=head,
         head_kept=draft.received.view.head_marked or policy.auto_cache,
         plan=draft.plan,
         window=draft.context.room,
@@ -165,6 +168,15 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         behind_marked=marked[-1] if marked else 0,
         passages=notes.carried("passages", Passages),
     )
+
+
+def _tokens_of(draft: Draft, head: int) -> Sequence[int]:
+    """Tokens of each message, that of sealed reasoning included."""
+    conversation, notes = draft.received.conversation, draft.received.view.notes
+    sealed = notes.extended("sealed", lambda known: sealed_in(conversation.messages[len(known) :]))
+    if not any(sealed):
+        return draft.tokens
+    return with_sealed(draft.tokens, sealed, draft.context.total / draft.learned.factor - head - sum(draft.tokens))
 
 
 def is_held_out(received: Received, memory: Memory, policy: Policy) -> bool:

@@ -666,3 +666,41 @@ def test_a_cache_that_the_client_keeps_for_an_hour_is_not_cold_after_minutes(idl
     ready = line.prepared([*history, said("read"), user("go on"), said("well"), user("and now?")], now=1000.0 + idle_s)
 
     assert len(ready.new_edits) == new
+
+
+@pytest.mark.parametrize(("reasoning_tokens", "skipped"), [(0, ""), (30_000, "would_not_pay")])
+def test_sealed_reasoning_behind_a_result_makes_it_dearer_to_replace(reasoning_tokens, skipped):
+    line = Line(QUIET)
+
+    def ready(rounds_):
+        items = [{"type": "message", "role": "user", "content": "u"}]
+        for number, text in enumerate(rounds_):
+            items += [
+                {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "sealed"},
+                {
+                    "type": "function_call",
+                    "call_id": f"c{number}",
+                    "name": "read",
+                    "arguments": "{}",
+                    "id": f"fc_{number}",
+                },
+                {"type": "function_call_output", "call_id": f"c{number}", "output": text},
+            ]
+        body = json.dumps({"model": "m", "input": items}).encode()
+        received = a_received(body=body, path="/v1/responses", caller=line.caller, recall=line.recall)
+        memory = line.memory(received)
+        return prepare(received, memory, line.policy, line.scale, recall=line.recall, now=1000.0)
+
+    before = ready([words("old", 3000), "ok"])
+    usage = Usage(input_tokens=before.context.total + reasoning_tokens, output_tokens=5)
+    line.answered(before, an_observation("", usage=usage))
+    line.policy = Policy(
+        prices=Prices(read=0.1, write=1.0),
+        prune=PrunePolicy(protect_tokens=0, minimum_tokens=0, keep_share=0.01),
+        compact=CompactPolicy(trigger="off"),
+        horizon=4,
+    )
+    after = ready([words("old", 3000), "ok", "well"])
+
+    assert after.skipped == skipped
+    assert len(after.new_edits) == (0 if skipped else 1)
