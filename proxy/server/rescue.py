@@ -45,7 +45,8 @@ async def rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None
         await shared.habits.learn_window(upstream, model, window)
     if policy.mode != "prune" or ready.skipped in ("utility", "server_history", "held_out"):
         return None
-    if not await _made_to_fit(shared, call, _aim(refusal, window, ready.context.total)):
+    aim, named = _aim(refusal, window, ready.context.total), refusal.window is not None or refusal.over is not None
+    if not await _made_to_fit(shared, call, aim, named=named):
         log.warning("not_rescued", session=ready.anchor.session, window=window, estimated=call.ready.context.total)
         call.policy, call.ready = policy, ready
         return None
@@ -61,8 +62,8 @@ async def rescued(shared: Shared, call: Call, refusal: Refusal) -> Answer | None
     return answer
 
 
-async def _made_to_fit(shared: Shared, call: Call, aim: int) -> bool:
-    """Whether the call, decided anew, is smaller than it was and than `aim`.
+async def _made_to_fit(shared: Shared, call: Call, aim: int, *, named: bool) -> bool:
+    """Whether the call, decided anew, is smaller than it was and than `aim`, as far as that is the window that was `named`.
 
     Our guess of the answer's length may stay unmet: the alternative is an error for certain.
     """
@@ -76,7 +77,7 @@ async def _made_to_fit(shared: Shared, call: Call, aim: int) -> bool:
             await _decided_anew(shared, call)
         if call.ready.changed and call.ready.context.total < min(before, aim):
             return True
-    return False
+    return not named and call.ready.changed and call.ready.context.total < _SAFETY * before
 
 
 async def _unless_refused(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer | None:

@@ -371,3 +371,15 @@ async def test_a_window_that_was_only_guessed_keeps_no_later_overflow_from_being
 
     assert all(statuses)
     assert window < 8000
+
+
+async def test_where_no_refusal_names_the_window_less_than_was_aimed_at_is_tried_too():
+    """A person's words stay, so it cannot become half of what it was."""
+    big = "\n".join(f"row {number:06d} alpha beta gamma" for number in range(500))
+    history = [user("alpha beta gamma delta " * 750), calls("c1"), result("c1", big)]
+    provider = Instead(a_provider(window=6000), answering(400, NUMBERLESS))
+    async with a_house(provider, max_output=200, prune=NO_PRUNING, compact=RECORDS) as house:
+        answer = await house.chat(history, model="of-unknown-window")
+
+    assert answer.status_code == 200
+    assert [record.status for record in provider.provider.received] == [400, 200]
