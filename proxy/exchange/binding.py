@@ -36,7 +36,8 @@ def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, pol
     conversation = received.conversation
     gone = {index[edit.at] for edit in edits_of(plan.edits, StripReasoning) if edit.at in index}
     left = [bare(message) if number in gone else message for number, message in enumerate(conversation.messages)]
-    return gate(conversation.model, left, min(late) + 1) == "needs_drop_option"
+    verdict = gate(conversation.model, left, min(late) + 1, binds=policy.reasoning.rule.binds)
+    return verdict == "needs_drop_option"
 
 
 def drop_option(received: Received, index: Mapping[bytes, int], plan: Plan, policy: Policy) -> DropOption | None:

@@ -20,13 +20,13 @@ _CLAUDE_OLD = re.compile(r"claude-(\d+)-(\d{1,2})-(?:opus|sonnet|haiku)")
 _GPT = re.compile(r"gpt-(?!35)(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 
 
-def gate(model: str, messages: Sequence[Message], first_changed: int) -> Verdict:
-    """Whether message `first_changed` may be edited.
+def gate(model: str, messages: Sequence[Message], first_changed: int, *, binds: bool = False) -> Verdict:
+    """Whether message `first_changed` may be edited. `binds`: see `bound_until`.
 
     `needs_drop_option`: only together with the provider's documented option to drop the blocks behind it.
     """
-    rule = _rule(model)
-    if rule == "none" or first_changed >= bound_until(model, messages):
+    rule = "claude_prefix" if binds else _rule(model)
+    if rule == "none" or first_changed >= bound_until(model, messages, binds=binds):
         return "allow"
     return "needs_drop_option" if rule == "claude_prefix" else "forbid"
 

@@ -10,6 +10,7 @@ import structlog
 from proxy.compaction.policy import NO_MODEL
 from proxy.dialects.base import Refusal
 from proxy.exchange.policy import Policy
+from proxy.pruning.reasoning_rules import learned_rule
 from proxy.server.bounded import put
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
@@ -17,6 +18,7 @@ from proxy.server.dispatch import REFUSED, Answer, dispatched
 from proxy.server.engines.base import UpstreamResponse
 from proxy.server.peeking import is_about_the_body, known_window, understood
 from proxy.server.policies import alternating
+from proxy.server.reconcile import learn
 
 log = structlog.get_logger("proxy")
 
@@ -81,15 +83,17 @@ async def _made_to_fit(shared: Shared, call: Call, aim: int, *, named: bool) -> 
 
 
 async def _unless_refused(shared: Shared, call: Call, answer: UpstreamResponse) -> Answer | None:
-    """The rescue's answer, or that to one more try where only its summary's place was refused; None for any refusal."""
+    """The rescue's answer, or that to one more try where only its summary's place, or reasoning behind it, was refused."""
     held: list[bytes] = []
     refusal = await understood(shared, call, answer, held)
     if refusal is None and not is_about_the_body(answer):
         return answer, tuple(held)
     await answer.aclose()
-    if refusal is None or refusal.kind != "roles" or not call.ready.summarised or not alternates(shared, call):
-        return None
-    again = await sent_otherwise(shared, call)
+    again = None
+    if refusal is not None and refusal.kind == "roles" and call.ready.summarised and alternates(shared, call):
+        again = await sent_otherwise(shared, call)
+    elif refusal is not None and refusal.reasoning == "altered":
+        again = await sent_bound(shared, call, refusal)
     return (again, ()) if again is not None else None
 
 
@@ -147,6 +151,23 @@ def alternates(shared: Shared, call: Call) -> bool:
 async def sent_otherwise(shared: Shared, call: Call) -> UpstreamResponse | None:
     """The answer to the call with another summary in the place of its own; None where there is none, or it is refused."""
     call.summary = None
+    return await _sent_anew(shared, call)
+
+
+async def sent_bound(shared: Shared, call: Call, refusal: Refusal) -> UpstreamResponse | None:
+    """The answer to the call as to a model that binds reasoning to what stands before it; None where it is refused.
+
+    That it does so is remembered.
+    """
+    reasoning = call.policy.reasoning
+    if reasoning.rule.binds:
+        return None
+    await learn(shared, call, refusal, reconciled=False)
+    call.policy = replace(call.policy, reasoning=replace(reasoning, rule=learned_rule(reasoning.rule, "bound")))
+    return await _sent_anew(shared, call)
+
+
+async def _sent_anew(shared: Shared, call: Call) -> UpstreamResponse | None:
     await _decided_anew(shared, call)
     if not call.ready.changed:
         return None

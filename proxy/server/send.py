@@ -18,7 +18,7 @@ from proxy.server.dispatch import REFUSED, Answer, dispatched
 from proxy.server.engines.base import UpstreamResponse
 from proxy.server.peeking import may_mean, refusal_in, understood
 from proxy.server.reconcile import learn, reconciled
-from proxy.server.rescue import alternates, rescued, sent_otherwise
+from proxy.server.rescue import alternates, rescued, sent_bound, sent_otherwise
 
 log = structlog.get_logger("proxy")
 
@@ -131,7 +131,18 @@ async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | 
     answer = await dispatched(call)
     if answer.status < REFUSED:
         await learn(shared, call, refusal, reconciled=False)
-    return answer, ()
+        return answer, ()
+    held: list[bytes] = []
+    second = await understood(shared, call, answer, held)
+    if refusal.reasoning != "altered" or second is None or second.kind != "overflow":
+        return answer, tuple(held)
+    # The history no longer fits without our edits, and behind them its reasoning was refused.
+    original, call.policy = call.ready, before[0]
+    again = await sent_bound(shared, call, refusal)
+    if again is not None:
+        return again, ()
+    call.ready = original
+    return answer, tuple(held)
 
 
 async def _alternated(shared: Shared, call: Call) -> Answer:

@@ -66,3 +66,12 @@ def test_unsigned_reasoning_binds_nothing():
     messages = (user(), thinking("a", signed=False), result("a", "x"))
 
     assert gate("claude-opus-5-5", messages, 0) == "allow"
+
+
+def test_a_model_that_was_seen_to_bind_reasoning_needs_the_option_whatever_its_name_says():
+    signed = a_message("assistant", Reasoning(text="", signed=True))
+    messages = [user(), signed, user()]
+
+    assert gate("of-tomorrow", messages, 0) == "allow"
+    assert gate("of-tomorrow", messages, 0, binds=True) == "needs_drop_option"
+    assert gate("of-tomorrow", messages, 2, binds=True) == "allow"

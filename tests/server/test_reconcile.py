@@ -259,3 +259,26 @@ async def test_older_results_go_in_front_of_signed_thinking_only_where_that_is_c
         assert refused(provider) == []
         assert bool(turns[-1].edits.get("clear")) is drops
         assert any(turn.dropped_reasoning for turn in turns) is drops
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_model_that_binds_reasoning_to_its_prefix_and_is_not_known_for_it_is_compacted_all_the_same(known):
+    provider = a_provider(window=4000, answers=thinking_record, rules=Rules(prefix_check=True))
+    compact = Compact(background_share=1.0, max_summary_tokens=400)
+    window = 4000 if known else None
+    async with a_house(provider, window=window, max_output=500, prune=NO_PRUNING, compact=compact) as house:
+        client = MessagesClient(house, "claude-of-tomorrow", drops=False, thinking={"type": "adaptive"})
+        for number in range(6):
+            await client.say(f"question {number}", results=lambda at: f"{at} " + "alpha beta gamma delta " * 60)
+        turns = await house.turns("main")
+
+    assert set(client.statuses) == {200}
+    assert turns[-1].edits["summarise"] == 1
+    # What the refusal taught is known from then on.
+    assert refused(provider)[-1:] == [400]
+    assert len(refused(provider)) <= 3 + (not known)
+
+
+def thinking_record(asked, headers):
+    told = with_record()(asked, headers)
+    return told if "## Goal" in told.text else thinks(asked, headers)
