@@ -3,6 +3,8 @@
 What is read for that is held back, and only where a refusal or an overflow is possible at all.
 """
 
+import time
+
 from proxy.dialects.base import Observation, Reader, Refusal
 from proxy.dialects.unannounced import reader_for
 from proxy.errors import ProxyError
@@ -18,6 +20,8 @@ _FULL = frozenset({"model_context_window_exceeded"})
 _CUT = frozenset({"length", "max_tokens"})
 _MOST_ERROR_BYTES = 1024 * 1024
 _MOST_PEEKED_CHUNKS = 16
+_MOST_PEEK_S = 5.0
+"""A refusal comes at once; what comes later are signs of life (DeepSeek sends them for up to ten minutes)."""
 _PEEK_SHARE = 0.7
 """Of the window: a stream is looked into for an overflow before it is passed on only where one is possible."""
 _PEEK_TOKENS = 4_000
@@ -73,6 +77,7 @@ def known_window(shared: Shared, call: Call) -> int | None:
 
 async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Refusal | None:
     """What an error means that comes before a stream's first content."""
+    began = time.monotonic()
     while chunk := await answer.read():
         held.append(chunk)
         reader = reader_of(call, answer)
@@ -81,7 +86,7 @@ async def _peeked(call: Call, answer: UpstreamResponse, held: list[bytes]) -> Re
         refusal = _meant(call, seen)
         if refusal is not None or seen.outcome == "error":
             return refusal
-        if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS:
+        if seen.has_content or len(held) >= _MOST_PEEKED_CHUNKS or time.monotonic() - began > _MOST_PEEK_S:
             break
     return None
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from proxy.demo.provider import Answer
+from proxy.server import peeking
 from tests.bench.speakers import SPEAKERS
 from tests.builders import user
 from tests.server.house import NO_PRUNING, OFF, UNAWARE, a_house, a_provider, answering, long_history
@@ -186,3 +187,26 @@ async def test_a_stream_that_is_no_event_stream_is_not_waited_for():
             goes_on.set()
 
     assert seen == pieces
+
+
+async def test_signs_of_life_are_not_held_back_for_long(monkeypatch):
+    monkeypatch.setattr(peeking, "_MOST_PEEK_S", 0.05)
+    seen = []
+    goes_on = asyncio.Event()
+
+    async def upstream(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for _ in range(3):
+            await send({"type": "http.response.body", "body": b": keep-alive\n\n", "more_body": True})
+            await asyncio.sleep(0.06)
+        await goes_on.wait()
+        await send({"type": "http.response.body", "body": sse(chunk("stop")) + b"data: [DONE]\n\n"})
+
+    body = {"model": "of-unknown-window", "stream": True, "messages": [user(LONG * 5)]}
+    async with a_house(upstream) as house, house.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        async for piece in answer.aiter_raw():
+            seen.append(piece)
+            goes_on.set()
+
+    assert b"".join(seen).startswith(b": keep-alive\n\n")
+    assert b"".join(seen).endswith(b"data: [DONE]\n\n")
