@@ -21,6 +21,10 @@ from proxy.wire.body import NotPlain, Span, object_spans
 
 NAME = "openai_responses"
 
+_HELD = ("prompt", "previous_response_id", "conversation")
+"""Keys that name something of a request which the provider keeps."""
+_NOTHING = (b"", b"null")
+_NOWHERE = (0, 0)
 _LARGE = ("input", "tools", "instructions")
 
 
@@ -57,15 +61,18 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
         conversation=conversation,
         spans=tuple(spans[lead:]),
         fields=fields,
-        editable=body[fields["input"][0]] == ord("["),
+        editable="input" in fields and body[fields["input"][0]] == ord("["),
         notes=history.notes.behind(lead),
     )
 
 
 def _said(body: bytes, recall: Recall) -> History | None:
-    """A history of one message, its text alone."""
+    """A history of one message, its text alone; or of none, where all that is asked stands with the provider."""
     fields = object_spans(body)
-    span = fields["input"]
+    span = fields.get("input", _NOWHERE)
+    if body[slice(*span)] in _NOTHING:
+        held = any(body[slice(*fields.get(name, _NOWHERE))] not in _NOTHING for name in _HELD)
+        return History(fields, [], [], [], Notes()) if held else None
     if body[span[0]] != ord('"'):
         return None
     return History(fields, [span], [span[1]], _text("user", body, span, recall), Notes())

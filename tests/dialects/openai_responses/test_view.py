@@ -84,6 +84,15 @@ def test_a_stored_prompt_is_a_prefix_that_the_provider_keeps(prompt, kept):
     assert view(input="x", prompt=prompt).conversation.kept_prefix is kept
 
 
+@pytest.mark.parametrize("said", [{}, {"input": None}])
+@pytest.mark.parametrize("held", [{"prompt": {"id": "p"}}, {"previous_response_id": "r"}, {"conversation": "c"}])
+def test_all_that_is_asked_may_stand_with_the_provider(said, held):
+    seen = view(**said, **held)
+
+    assert seen.conversation.messages == ()
+    assert not seen.editable
+
+
 @pytest.mark.parametrize(
     ("fields", "edits"),
     [
@@ -122,6 +131,7 @@ def test_a_message_is_parsed_once():
         b"",
         b"[]",
         b'{"model":"m"}',
+        b'{"model":"m","prompt":null}',
         b'{"input":[}',
         b'{"input":5}',
         b'{"input":null}',
