@@ -92,6 +92,12 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
     """`before` of the next page; None at the end."""
 
 
+def named(found: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
+    """Those that have the text, in capitals or not, in their id, their client's name for them, their model or their upstream."""
+    wanted = text.casefold()
+    return [one for one in found if wanted in f"{one.session}\n{one.label}\n{one.model}\n{one.upstream}".casefold()]
+
+
 def page(
     found: Sequence[SessionSummary], *, offset: int, limit: int, queued: Mapping[str, int], modes: Mapping[str, str]
 ) -> SessionPage:

@@ -234,6 +234,42 @@ async def test_what_another_process_wrote_appears_without_an_event(page, tmp_pat
         await page.until("document.querySelector('.sessions a')?.textContent === 'elsewhere'", seconds=60)
 
 
+async def test_one_of_many_sessions_is_found_by_a_part_of_its_name(page, tmp_path):
+    names = "[...document.querySelectorAll('.sessions a')].map((one) => one.textContent)"
+    field = "document.getElementById('find')"
+    async with house(tmp_path) as fresh, left(page):
+        other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
+        for number in range(25):
+            label = "Größere Umbauten" if number == 3 else ""
+            await other.settle(Settlement(None, a_turn(session=f"s{number:02}", label=label, at=time.time() - number)))
+        await other.close()
+        await visit(page, fresh)
+        await page.until(f"{names}.length === 10 && !{field}.closest('search').hidden")
+        await page.run(f"{field}.focus()")
+        await page.type("GRÖSS".replace("SS", "ß"))
+        await page.until(f"{names}.join() === 'Größere Umbauten'")
+
+        assert await page.run("document.activeElement.id") == "find"
+        assert await axe(page) == []
+        await page.type(" nowhere")
+        await page.until(text_of(".empty"))
+        assert await page.run(text_of(".empty")) == (
+            "No session has “GRÖß nowhere” in its name, id, model or upstream."
+        )
+        await page.run(f"{field}.select()")
+        await page.type("s1")
+        await page.until(f"{names}.length === 10 && {names}.every((name) => name.startsWith('s1'))")
+        await page.size(390)
+        assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_where_there_are_few_sessions_nothing_is_to_be_found(page, replayed):
+    await visit(page, replayed)
+    await page.until("document.querySelector('.sessions li')")
+
+    assert await page.run("document.getElementById('find').closest('search').checkVisibility()") is False
+
+
 async def test_reasoning_stands_raw_beside_effective_and_accuracy_says_what_became_of_it(page, tmp_path):
     async with house(tmp_path) as fresh, left(page):
         other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)

@@ -41,7 +41,7 @@ const send = (method, path, body) =>
 const of = (session) => `api/sessions/${encodeURIComponent(session)}`;
 
 export const api = {
-  sessions: (limit, offset) => json(`api/sessions?limit=${limit}&offset=${offset}`),
+  sessions: (limit, offset, find) => json(`api/sessions?limit=${limit}&offset=${offset}${find ? `&find=${encodeURIComponent(find)}` : ""}`),
   session: (id, limit, before) => json(`${of(id)}?limit=${limit}${before ? `&before=${before}` : ""}`),
   context: (id) => json(`${of(id)}/context`),
   edits: (id) => json(`${of(id)}/edits`),

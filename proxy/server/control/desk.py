@@ -25,6 +25,7 @@ MOST_ROWS = 20_000
 """Calls that a report looks at."""
 MOST_SESSIONS = 5000
 """Conversations that a list goes back."""
+MOST_TEXT = 200
 _MOST_BODY = 1024 * 1024
 _WRONG_METHOD = 405
 
@@ -104,6 +105,14 @@ def number(request: Request, name: str, default: float, *, most: float = float("
     if not 0 <= value <= most:
         raise Wrong(400, "invalid_request_error", f"{name}: expected a number from 0 to {most:g}")
     return value
+
+
+def text(request: Request, name: str, *, most: int = MOST_TEXT) -> str:
+    """A text of the query, of `most` characters at most; empty where none is given."""
+    given = request.query_params.get(name, "")
+    if len(given) > most:
+        raise Wrong(400, "invalid_request_error", f"{name}: expected at most {most} characters")
+    return given
 
 
 async def body(request: Request, kind: type[T], expected: str) -> T:

@@ -15,7 +15,7 @@ from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview
 from proxy.reports.savings import Savings
 from proxy.reports.sessions import SessionDetail, SessionPage
-from proxy.server.control.desk import MOST_SESSIONS, Refused, answer
+from proxy.server.control.desk import MOST_SESSIONS, MOST_TEXT, Refused, answer
 from proxy.server.control.health import Readiness
 from proxy.server.control.mode import Modes, Switch
 from proxy.server.control.queue import Accepted, Ask, Cancelled, Queue
@@ -41,7 +41,13 @@ turn, decision (one line for people). `store`: healthy, reason. `mode`: session 
 `queue`: session, queued (messages that wait now). `lost`: events (dropped, because this reader is too slow)."""
 
 PAGES: Final = (
-    Page("GET", "/_proxy/api/sessions", "Conversations, newest call first.", SessionPage, query=("limit", "offset")),
+    Page(
+        "GET",
+        "/_proxy/api/sessions",
+        "Conversations, newest call first.",
+        SessionPage,
+        query=("limit", "offset", "find"),
+    ),
     Page("GET", _SESSION, "One conversation and its calls, newest first.", SessionDetail, query=("limit", "before")),
     Page("GET", _SESSION + "/context", "The context display, as of the newest call.", Overview),
     Page("GET", _SESSION + "/edits", "What was taken out, and what stands there now.", Edits, query=("originals",)),
@@ -63,14 +69,19 @@ PAGES: Final = (
 )
 """Every page of the API; a test holds this table and the routes together."""
 
-_QUERY: Final = {
-    "limit": ("Rows on a page, 1–500; 50 by default.", {"maximum": 500}),
-    "offset": ("Rows to pass over.", {"maximum": MOST_SESSIONS}),
-    "before": ("Unix time: only calls that began earlier.", {}),
-    "originals": ("1: each edit also with what stood there, where that is kept.", {"maximum": 1}),
-    "hours": ("Only calls of so many last hours; all by default.", {}),
+_NUMBER: Final = {"type": "number", "minimum": 0}
+_QUERY: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "limit": ("Rows on a page, 1–500; 50 by default.", _NUMBER | {"maximum": 500}),
+    "offset": ("Rows to pass over.", _NUMBER | {"maximum": MOST_SESSIONS}),
+    "find": (
+        "Only those with this text in their id, name, model or upstream.",
+        {"type": "string", "maxLength": MOST_TEXT},
+    ),
+    "before": ("Unix time: only calls that began earlier.", _NUMBER),
+    "originals": ("1: each edit also with what stood there, where that is kept.", _NUMBER | {"maximum": 1}),
+    "hours": ("Only calls of so many last hours; all by default.", _NUMBER),
 }
-"""What each says, and its bounds; none may be below 0."""
+"""What each says, and its schema."""
 
 
 @cache
@@ -114,8 +125,7 @@ def _operation(page: Page, schema_of: dict[str, dict[str, Any]]) -> dict[str, An
         if f"{{{name}}}" in page.path
     ]
     for name in page.query:
-        description, bounds = _QUERY[name]
-        schema: dict[str, Any] = {"type": "number", "minimum": 0, **bounds}
+        description, schema = _QUERY[name]
         parameters.append({"name": name, "in": "query", "description": description, "schema": schema})
     if parameters:
         operation["parameters"] = parameters

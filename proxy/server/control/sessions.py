@@ -8,10 +8,11 @@ from starlette.routing import BaseRoute, Route
 
 from proxy.conversation.edit import Plan
 from proxy.ledger.records import Turn
+from proxy.ledger.store import SessionSummary
 from proxy.reports.edits import edit_row, edits
 from proxy.reports.overview import overview
-from proxy.reports.sessions import detail, page
-from proxy.server.control.desk import MOST_ROWS, MOST_SESSIONS, Desk, Wrong, answer, calls_of, number
+from proxy.reports.sessions import detail, named, page
+from proxy.server.control.desk import MOST_ROWS, MOST_SESSIONS, Desk, Wrong, answer, calls_of, number, text
 from proxy.server.originals import kept_originals
 
 
@@ -22,7 +23,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
         limit = max(1, int(number(request, "limit", 50, most=500)))
         offset = int(number(request, "offset", 0, most=MOST_SESSIONS))
         # One more tells whether there are more.
-        found = await desk.ledger.sessions(offset + limit + 1)
+        found = await _found(desk, text(request, "find").strip(), offset + limit + 1)
         orders = desk.board.orders
         queued = {session: len(waiting) for session, waiting in orders.queues.items()}
         return answer(page(found, offset=offset, limit=limit, queued=queued, modes=orders.modes))
@@ -65,6 +66,11 @@ def routes(desk: Desk) -> list[BaseRoute]:
         Route(here + "/{session}/edits", edited),
         Route(here + "/{session}/edits/{number:int}", one_edit),
     ]
+
+
+async def _found(desk: Desk, wanted: str, most: int) -> list[SessionSummary]:
+    """The newest conversations, as many as are `wanted` by a text, or `most` of all."""
+    return named(await desk.ledger.sessions(MOST_SESSIONS), wanted) if wanted else await desk.ledger.sessions(most)
 
 
 async def _newest_plan(desk: Desk, request: Request) -> tuple[Turn, Plan | None]:

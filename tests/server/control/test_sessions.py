@@ -36,6 +36,42 @@ async def test_sessions_come_newest_first_and_in_pages():
     assert [page["next"] for page in (first, second, last)] == [2, 4, None]
 
 
+@pytest.mark.parametrize(
+    ("find", "found"),
+    [
+        ("s1", ["s1"]),
+        ("UMBAU", ["s2"]),
+        ("gpt", ["s3", "s1"]),
+        ("groq", ["s3"]),
+        (" s1 ", ["s1"]),
+        ("", ["s3", "s2", "s1"]),
+        ("nowhere", []),
+        # Not across the fields.
+        ("s1gpt", []),
+    ],
+)
+async def test_sessions_are_found_by_a_text_in_their_id_name_model_or_upstream(find, found):
+    desk = await a_desk_with(
+        a_turn(session="s1", at=101.0, model="gpt-4o"),
+        a_turn(session="s2", at=102.0, model="claude", label="Größerer Umbau"),
+        a_turn(session="s3", at=103.0, model="gpt-oss", upstream="groq"),
+    )
+    async with asking(desk) as http:
+        page = (await http.get(API, params={"find": find})).json()
+        second = (await http.get(API, params={"find": find, "limit": 1, "offset": 1})).json()
+
+    assert [row["session"] for row in page["sessions"]] == found
+    assert [row["session"] for row in second["sessions"]] == found[1:2]
+    assert second["next"] == (2 if len(found) > 2 else None)
+
+
+async def test_what_is_looked_for_is_bounded():
+    async with asking(a_desk()) as http:
+        answer = await http.get(API, params={"find": "x" * 201})
+
+    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "find: expected at most 200 characters")
+
+
 @pytest.mark.parametrize("query", ["limit=x", "limit=-1", "limit=501", "offset=nan", "limit=1e9"])
 async def test_pages_are_bounded(query):
     async with asking(a_desk()) as http:

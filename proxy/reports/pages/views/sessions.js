@@ -7,24 +7,35 @@ import { about, ago, count, exact, gain, nameOf, percent, tone } from "../format
 import { emptyState } from "./common.js";
 
 const PAGE = 10;
+const TYPING_MS = 200;
 
 export async function sessionsView(main) {
   let offset = 0;
+  let find = "";
+  let typing;
   const contexts = new Map();
   const totals = h("dl", { class: "facts" });
+  const search = finder((text) => {
+    clearTimeout(typing);
+    typing = setTimeout(() => ((find = text.trim()), (offset = 0), refresh()), TYPING_MS);
+  });
   const list = h("div", {});
-  fill(main, h("h1", { tabindex: "-1" }, "Sessions"), totals, list);
+  fill(main, h("h1", { tabindex: "-1" }, "Sessions"), totals, search, list);
   const drawTotals = once(totals, totalsOf);
-  const drawList = once(list, ({ page, shown }) => listOf(page, new Map(shown), (to) => ((offset = to), refresh())));
+  const drawList = once(list, ({ page, shown, find }) => listOf(page, new Map(shown), find, (to) => ((offset = to), refresh())));
 
   async function refresh() {
-    const page = await api.sessions(PAGE, offset);
+    const wanted = find;
+    const page = await api.sessions(PAGE, offset, wanted);
+    // An answer to what stands there no longer.
+    if (wanted !== find) return;
+    search.hidden = !wanted && !page.offset && page.next === null;
     const changed = page.sessions.filter((row) => contexts.get(row.session)?.turns !== row.turns);
     await Promise.all(changed.map(async (row) => {
       const found = await api.context(row.session).catch(() => null);
       contexts.set(row.session, { turns: row.turns, found });
     }));
-    drawList({ page, shown: page.sessions.map((row) => [row.session, contexts.get(row.session)?.found]) });
+    drawList({ page, shown: page.sessions.map((row) => [row.session, contexts.get(row.session)?.found]), find: wanted });
     const [savings, accuracy] = await Promise.all([api.savings(24), api.accuracy(24)]);
     drawTotals({ savings: savings.total, accuracy: accuracy.overall });
   }
@@ -45,7 +56,14 @@ function totalsOf({ savings, accuracy }) {
   ];
 }
 
-function listOf(page, contexts, go) {
+/** Where one looks for a session; shown once there is more than a page of them. */
+function finder(oninput) {
+  const field = h("input", { type: "search", id: "find", maxlength: "200", autocomplete: "off", spellcheck: "false", placeholder: "Name, id, model or upstream", oninput: () => oninput(field.value) });
+  return h("search", { class: "find", hidden: true }, h("label", { for: "find" }, "Find a session"), field);
+}
+
+function listOf(page, contexts, find, go) {
+  if (!page.sessions.length && find) return h("p", { class: "empty", role: "status" }, `No session has “${find}” in its name, id, model or upstream.`);
   if (!page.sessions.length && !page.offset) return emptyState(copyButton);
   const last = page.offset + page.sessions.length;
   return [
