@@ -43,6 +43,8 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """JSON text as it stands in the body."""
     signed: bool = False
     """The provider bound a signature to this call (Gemini)."""
+    by_code: bool = False
+    """Made by code that the provider runs for the model: what comes back is read by that code, and never stands in the prompt."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):

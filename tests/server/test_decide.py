@@ -210,3 +210,38 @@ async def test_counting_requests_get_the_plan_and_are_no_turn():
 
     assert before["input_tokens"] > 2000 > after["input_tokens"]
     assert len(turns) == 1
+
+
+@pytest.mark.parametrize("by", [None, {"type": "direct"}, {"type": "code_execution_20250825", "tool_id": "s"}])
+async def test_what_code_reads_goes_out_as_it_came(by):
+    """Anthropic, "Programmatic tool calling": the results of such calls go to the code, and never into the prompt."""
+    rows = "\n".join(f'{{"row": {number}, "path": "src/file{number}.py"}}' for number in range(200))
+    history = [{"role": "user", "content": "count the rows"}]
+    for number in range(3):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "query", "input": {"page": number}}
+        results = [{"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}]
+        history += [
+            {"role": "assistant", "content": [{**call, "caller": by} if by else call]},
+            {"role": "user", "content": results},
+        ]
+    provider = a_provider()
+    async with eager(provider) as house:
+        for end in (3, 5, 7):
+            await house.messages(history[:end])
+
+    untouched = [messages_of(record.body) for record in provider.received] == [history[:end] for end in (3, 5, 7)]
+    assert untouched is (by is not None and by["type"] != "direct")
+
+
+async def test_nothing_refers_to_what_only_code_has_read():
+    rows = "\n".join(f'{{"row": {number}, "path": "src/file{number}.py"}}' for number in range(200))
+    history = [{"role": "user", "content": "count the rows"}]
+    for number, by in enumerate(("code_execution_20250825", "direct")):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "query", "input": {}, "caller": {"type": by}}
+        results = [{"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}]
+        history += [{"role": "assistant", "content": [call]}, {"role": "user", "content": results}]
+    provider = a_provider()
+    async with eager(provider) as house:
+        await house.messages(history)
+
+    assert messages_of(provider.received[0].body) == history

@@ -168,7 +168,12 @@ def _part(item: Any) -> Part:
             return Reasoning(text="", signed=True)
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             arguments = dumps(block.get("input", {})).decode()
-            return ToolCall(call_id=str(block.get("id") or ""), name=str(block.get("name") or ""), arguments=arguments)
+            return ToolCall(
+                call_id=str(block.get("id") or ""),
+                name=str(block.get("name") or ""),
+                arguments=arguments,
+                by_code=mapping(block.get("caller")).get("type") not in (None, "direct"),
+            )
         case "tool_result":
             return _result(block)
         case "image" | "document" | "search_result":

@@ -96,11 +96,13 @@ class Passages:
         ]
         best = sorted(entry for _, entry in sorted(found)[:_MOST_COMPARED])
         results = ((entry, messages[entry.message].parts[entry.part]) for entry in best)
-        return [
+        earlier = [
             Earlier(entry.key, entry.part, result.text, _call(messages, within, entry.message, result))
             for entry, result in results
             if isinstance(result, ToolResult)
         ]
+        # What code has read stands in no prompt.
+        return [one for one in earlier if one.call is None or not one.call.by_code]
 
     def _add(self, entry: _Entry, text: str) -> None:
         number = len(self._entries)
