@@ -47,7 +47,7 @@ def choose_span(
     """The span to summarise; None when there is too little of it.
 
     `tokens`: of each message as it goes out. `must_cover`: index of the last message that an earlier summary covers;
-    the new one takes it in. `merges`: there are several, and it may be of what they cover alone. `alternates`: roles must, so
+    the new one takes it in. `merges`: there are several, or a long one, and it may be of what they cover alone. `alternates`: roles must, so
     the model speaks next behind the span, and nothing stands before it.
     """
     least_tail = max(1, policy.keep_recent_messages)

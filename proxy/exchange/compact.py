@@ -50,6 +50,7 @@ _CHARS_PER_TOKEN = 4
 _ANSWER_ROOM = 2
 """The answer's limit is a multiple of the length that is asked for: hidden reasoning is counted too."""
 _RECORD_CHARS_PER_TOKEN = 3
+_LONG = 2
 _SURE_SHARE = 0.97
 """Of the window: anchored estimates are off by less."""
 
@@ -108,8 +109,9 @@ def need_of(
     summaries = _summaries(plan, index)
     covered = index[summaries[-1].last] if summaries else -1
     messages = received.conversation.messages
-    several = len(summaries) > 1
-    span = choose_span(messages, tokens, policy, usable, must_cover=covered, merges=several, alternates=alternates)
+    length = summary_tokens(policy, usable)
+    merges = len(summaries) > 1 or any(_is_long(edit, length) for edit in summaries)
+    span = choose_span(messages, tokens, policy, usable, must_cover=covered, merges=merges, alternates=alternates)
     if span is None:
         return None
     # Records of single steps become one of all of them: it is made of the messages, as they were.
@@ -117,7 +119,6 @@ def need_of(
     if covered >= 0 and not alternates:
         first = min(index[edit.first] for edit in summaries)
         span = Span(first=first, last=span.last, quote=span.quote)
-    length = summary_tokens(policy, usable)
     return Need(
         span=span,
         first=received.keys[span.first],
@@ -145,6 +146,11 @@ def _summaries(plan: Plan, index: Mapping[bytes, int]) -> list[Summarise]:
     """Those that stand in this request, in their order."""
     standing = (edit for edit in edits_of(plan.edits, Summarise) if edit.last in index)
     return sorted(standing, key=lambda edit: index[edit.last])
+
+
+def _is_long(summary: Summarise, most_tokens: int) -> bool:
+    """Whether this is no summary of all that is in it, but steps in short (exchange.early), of which there may be many."""
+    return not summary.by_model and summary.tokens_after > _LONG * most_tokens
 
 
 def _has_room(context: ContextSize) -> bool:

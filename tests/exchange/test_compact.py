@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from proxy.compaction.policy import CompactPolicy
@@ -113,6 +114,20 @@ def test_records_that_leave_nothing_new_become_one_of_all_their_messages():
     assert (need.earlier, need.reaches) == ("", covered)
     assert all(f"file{number}.py" in told for number in range(8))
     assert a_need(plan_of(a_summary(received, 1, covered, text=words("all", 1500), after=1500)), window=2000)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("after", "by_model", "is_due"), [(1500, False, True), (300, False, False), (1500, True, False)]
+)
+def test_one_long_record_of_steps_becomes_a_summary_though_nothing_new_stands_behind_it(after, by_model, is_due):
+    received = a_received(HISTORY)
+    covered = len(HISTORY) - 3
+    record = msgspec.structs.replace(
+        a_summary(received, 1, covered, text=words("all", after), after=after), by_model=by_model
+    )
+    need = a_need(plan_of(record), window=2000, total=1900)[1]
+
+    assert (need is not None) == is_due
 
 
 def test_a_limit_of_the_input_alone_is_kept_though_the_window_has_room():
