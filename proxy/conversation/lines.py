@@ -126,11 +126,6 @@ class Lines:
                     return line.value, shared
         return None
 
-    def is_new(self, kind: str, body: bytes) -> bool:
-        """Whether certainly nothing is known of it; a few bytes are compared, where `find` compares all."""
-        places = range(_LEAST_PLACE, len(body).bit_length())
-        return not any(_place(kind, place, body) in self._at for place in places)
-
     def keep(self, kind: str, body: bytes, ends: Sequence[int], value: object, *, instead_of: object = None) -> None:
         """Remember `value` for bodies that begin as this one does, up to one of the `ends` (ascending).
 

@@ -18,6 +18,7 @@ from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
+from proxy.server.pace import Pace
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import Exchange
 from proxy.server.summarizer import Summarizer
@@ -43,9 +44,9 @@ class Shared:
     exact: Exact
     recall: Recall
     scales: Scales
+    pace: Pace
     lane: asyncio.Lock
-    """Held while a long history is read for the first time: of many that come at once (a process that has just started), one after
-    the other is read, and the first can go on when its own is, while all else has every second turn of the loop."""
+    """Held while a long history that is new is counted."""
 
 
 class Call(msgspec.Struct, kw_only=True, eq=False):

@@ -29,6 +29,7 @@ from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
+from proxy.server.pace import Pace
 from proxy.server.peeking import reader_of
 from proxy.server.policies import Policies
 from proxy.server.relay import Exchange, relay
@@ -77,6 +78,7 @@ class Handler:
             exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             scales=Scales(),
+            pace=Pace(),
             lane=asyncio.Lock(),
         )
         transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None

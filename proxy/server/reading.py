@@ -1,7 +1,7 @@
-"""Reading what came, and weighing it, so that the loop has its turns: a long history that is new takes tens of milliseconds.
+"""Reading what came, and weighing it, so that the loop has its turns.
 
-Of many of them that come at once (to a process that has just started), one after the other is read: the first can go on when its own
-is, and the streams of all others wait for one step instead of for one of each.
+Going on with a long history takes it for some milliseconds, and one that is new for tens of them. Of several that come at once, one in a turn of the loop is read. Of new ones (to a process that has just started) one after the other is
+counted: the first can go on when its own is, and everybody's streams wait for one step instead of for one of each.
 """
 
 import asyncio
@@ -29,9 +29,8 @@ async def read(
 ) -> Received | None:
     """The request as a conversation; None when it is not ours to read. Raises BodyTooLarge."""
     try:
-        if _is_long(shared, exchange, dialect, raw):
-            async with shared.lane:
-                return _received(shared, exchange, dialect, headers, raw)
+        if len(raw) >= _LONG_BYTES:
+            await shared.pace.turn()
         return _received(shared, exchange, dialect, headers, raw)
     except BodyTooLarge:
         raise
@@ -56,13 +55,6 @@ async def weigh_all(shared: Shared, received: Received, scale: Scale, policy: Po
         await warm(scale, received.conversation)
         if policy.mode != "off" and policy.prune.keep_share:
             await _names_read(received.conversation.messages)
-
-
-def _is_long(shared: Shared, exchange: Exchange, dialect: Dialect, raw: bytes) -> bool:
-    """Whether it is a long history of which nothing is known. Of an encoded one nobody can tell."""
-    if len(raw) < _LONG_BYTES or b"content-encoding" in exchange.named:
-        return False
-    return shared.recall.lines.is_new(dialect.name, raw)
 
 
 async def _names_read(messages: Sequence[Message]) -> None:

@@ -41,16 +41,6 @@ def test_another_kind_another_beginning_and_a_shorter_body_share_nothing():
     assert lines.find("k", A[:4_000]) is None
 
 
-def test_what_is_new_is_told_by_a_few_bytes():
-    lines = kept(A)
-
-    assert lines.is_new("other", A)
-    assert lines.is_new("k", b"b" * 20_000)
-    # Whoever has the same bytes at one place may go on with it.
-    assert not lines.is_new("k", A + b"more")
-    assert not lines.is_new("k", b"b" + A)
-
-
 def test_short_bodies_are_not_kept():
     assert len(kept(b"a" * 4_000)) == 0
 

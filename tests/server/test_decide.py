@@ -89,7 +89,7 @@ async def test_a_decision_that_trips_sends_the_original(name, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (reading, "_is_long"),
+        (reading, "_received"),
         (reading, "receive"),
         (decide, "remember"),
         (reading, "warm"),

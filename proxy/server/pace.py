@@ -1,0 +1,39 @@
+"""Long steps of many calls, one in a turn of the event loop, so that between two of them everybody else has his."""
+
+import asyncio
+from collections import deque
+
+
+class Pace:
+    """Whoever is about to take the loop for more than a millisecond asks for a turn first; first come, first served.
+
+    A lock would not do: who does not wait while he holds it has given it back before the next one of the same turn asks.
+    """
+
+    __slots__ = ("_taken", "_waiting")
+
+    def __init__(self) -> None:
+        self._taken = False
+        """In this turn of the loop, or promised in the next."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def turn(self) -> None:
+        """At once where nobody else has this turn of the loop, else in one that is nobody else's."""
+        loop = asyncio.get_running_loop()
+        if not self._taken:
+            self._taken = True
+            loop.call_soon(self._pass_on)
+            return
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        await mine
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            next_one = self._waiting.popleft()
+            # Who was cancelled has left.
+            if not next_one.done():
+                next_one.set_result(None)
+                asyncio.get_running_loop().call_soon(self._pass_on)
+                return
+        self._taken = False
