@@ -1,7 +1,8 @@
 """Reading what came, and weighing it, so that the loop has its turns.
 
-Going on with a long history takes it for some milliseconds, and one that is new for tens of them. Of several that come at once, one in a turn of the loop is read. Of new ones (to a process that has just started) one after the other is
-counted: the first can go on when its own is, and everybody's streams wait for one step instead of for one of each.
+Going on with a long history takes it for some milliseconds, and one that is new for tens of them. Of several that come at
+once, one in a turn of the loop is read. Of new ones (to a process that has just started) one after the other is counted: the
+first can go on when its own is, and everybody's streams wait for one step instead of for one of each.
 """
 
 import asyncio
