@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import signal
+
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
@@ -13,6 +15,14 @@ settings.load_profile("unhurried")
 def anyio_backend():
     """Async tests (`pytestmark = pytest.mark.anyio`) run on asyncio, the only loop that the proxy runs on."""
     return "asyncio"
+
+
+@pytest.fixture
+def hangups_heard():
+    """Processes that are started here hear of a terminal that closes, also where these tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True)

@@ -206,6 +206,7 @@ async def a_process(settings, directory):
         process._transport.close()
 
 
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_process_lets_running_streams_end_and_takes_no_new_ones(tmp_path, number):
     gate = asyncio.Event()

@@ -76,6 +76,7 @@ def test_all_workers_serve_one_port(tmp_path):
 
 
 @needs_proc
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
     with serving(tmp_path) as (process, port):
@@ -87,6 +88,7 @@ def test_a_signal_to_the_parent_ends_all_cleanly(tmp_path, number):
         assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.usefixtures("hangups_heard")
 def test_a_terminal_that_closes_ends_nothing_where_that_is_to_be_outlived(monkeypatch):
     assert set(endings()) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
