@@ -441,7 +441,7 @@ async def test_client_that_leaves_before_the_head_is_followed_at_once():
         a_client(base) as client,
     ):
         await client.send(a_call())
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(server.asked.wait(), 30)
         client.leave()
         await asyncio.wait_for(server.closed.wait(), 30)
 
@@ -473,7 +473,7 @@ async def test_client_that_leaves_within_its_body_is_followed_at_once(framing):
     ends = Ends()
     async with raw_server(talk) as server, a_proxy(server.url, handler=ends) as base, a_client(base) as client:
         await client.send(f"POST /v1/files HTTP/1.1\r\nhost: p\r\n{framing}\r\n\r\n3\r\nabc\r\n".encode())
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(server.asked.wait(), 30)
         client.leave()
         await asyncio.wait_for(server.closed.wait(), 30)
 

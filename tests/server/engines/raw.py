@@ -11,6 +11,8 @@ class RawServer:
         self.connections = 0
         self.heads = []
         """Every request head, as bytes."""
+        self.asked = asyncio.Event()
+        """A head has come."""
         self.closed = asyncio.Event()
         """A peer has closed its side."""
         self.url = ""
@@ -18,6 +20,7 @@ class RawServer:
     async def read_head(self, reader):
         head = await reader.readuntil(b"\r\n\r\n")
         self.heads.append(head)
+        self.asked.set()
         return head
 
     async def read_request(self, reader):
