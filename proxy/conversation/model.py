@@ -43,8 +43,8 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """JSON text as it stands in the body."""
     signed: bool = False
     """The provider bound a signature to this call (Gemini)."""
-    by_code: bool = False
-    """Made by code that the provider runs for the model: what comes back is read by that code, and never stands in the prompt."""
+    caller: str = ""
+    """Id of the call whose code made this one, empty where the model did. Neither it nor its result stands in the prompt."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -58,7 +58,9 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     media: tuple[Media, ...] = ()
     is_error: bool = False
     fixed: bool = False
-    """True when the content must not be replaced (encrypted content, a shape that we do not know)."""
+    """True when the content must not be replaced (encrypted content, a shape that we do not know, what code reads)."""
+    to_code: bool = False
+    """Answers a call that code made, and goes to that code alone: it stands in no prompt, and its text is not kept here."""
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,6 +1,7 @@
 """What stands or falls together: a tool call and its results, reasoning and what it led to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from proxy.conversation.model import Message, Reasoning, ToolCall, ToolResult
@@ -101,13 +102,13 @@ def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
 def cut_positions(messages: Sequence[Message]) -> list[int]:
     """All indices before which the history can be cut, in order.
 
-    A call is never parted from its result, nor reasoning that is an element of its own (Responses) from what follows, up to
-    the answer's end: providers refuse the one without the other.
+    A call is never parted from its result nor from the calls that its code makes, nor reasoning that is an element of its own
+    (Responses) from what follows, up to the answer's end: providers refuse the one without the other.
     """
     closed = [True] * (len(messages) + 1)
-    for pair in pairs(messages):
-        if pair.call_message >= 0:
-            closed[pair.call_message + 1 : pair.message + 1] = [False] * (pair.message - pair.call_message)
+    answered = ((pair.call_message, pair.message) for pair in pairs(messages) if pair.call_message >= 0)
+    for first, last in chain(answered, _by_code(messages)):
+        closed[first + 1 : last + 1] = [False] * (last - first)
     led = False
     for index, message in enumerate(messages[:-1]):
         leads = _leads(message)
@@ -116,6 +117,18 @@ def cut_positions(messages: Sequence[Message]) -> list[int]:
         if leads or (led and messages[index + 1].role == "assistant"):
             closed[index + 1] = False
     return [index for index, whole in enumerate(closed) if whole]
+
+
+def _by_code(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """For each call that code made, the message in which that code began to run, and the call's own."""
+    running: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                if part.caller in running:
+                    yield running[part.caller], index
+                if part.call_id:
+                    running[part.call_id] = index
 
 
 def _leads(message: Message) -> bool:

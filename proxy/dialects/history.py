@@ -54,11 +54,17 @@ class History(msgspec.Struct, frozen=True):
 
 
 def read_history(
-    kind: str, field: str, body: bytes, recall: Recall, parse: Callable[[bytes], Message]
+    kind: str,
+    field: str,
+    body: bytes,
+    recall: Recall,
+    parse: Callable[[bytes], Message],
+    amend: Callable[[list[Message], int], None] | None = None,
 ) -> History | None:
     """The fields of the object and the parsed elements of `field`; None where that is no array. Raises NotPlain.
 
-    `kind` says who parses. Raises also what `parse` raises.
+    `kind` says who parses. `amend` changes those from an index on, in place, by what stands in front of them. Raises also
+    what both raise.
     """
     found = recall.lines.find(kind, body)
     instead_of = None
@@ -83,6 +89,8 @@ def read_history(
     for start, end in new:
         ends.append(end)
         messages.append(recall.get(kind, body[start:end], parse))
+    if amend is not None:
+        amend(messages, len(messages) - len(new))
     history = History(fields, spans, ends, messages, notes, body, made)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history

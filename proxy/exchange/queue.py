@@ -2,7 +2,8 @@
 
 Behind the last message is behind the tool results, where every format takes a user's text: chat and Responses after
 their results, Messages and Gemini as a further user turn (consecutive ones are read as one, results first). An answer
-that the client has begun (its last message is the assistant's) is not interrupted.
+that the client has begun (its last message is the assistant's) is not interrupted, nor is code that waits for results:
+Messages refuses everything beside them.
 
 The edit names the ids of what it says, so that a plan never takes the same message twice, whatever the queue says.
 """
@@ -10,6 +11,7 @@ The edit names the ids of what it says, so that a plan never takes the same mess
 from collections.abc import Sequence
 
 from proxy.conversation.edit import Insert, Plan, edits_of
+from proxy.conversation.model import Message, ToolResult
 from proxy.exchange.ready import Draft
 from proxy.ledger.records import Queued
 
@@ -19,12 +21,16 @@ def queued_edits(draft: Draft, queued: Sequence[Queued]) -> tuple[Insert, ...]:
     known = said(draft.plan)
     waiting = [message for message in queued if message.id not in known]
     messages = draft.received.conversation.messages
-    if not waiting or messages[-1].role == "assistant":
+    if not waiting or messages[-1].role == "assistant" or _runs_code(messages[-1]):
         return ()
     text = "\n\n".join(message.text for message in waiting)
     tokens = draft.scale.weigh_text(text) + draft.scale.overheads.message
     ids = tuple(message.id for message in waiting)
     return (Insert(after=draft.received.keys[-1], text=text, tokens_after=tokens, ids=ids),)
+
+
+def _runs_code(last: Message) -> bool:
+    return any(isinstance(part, ToolResult) and part.to_code for part in last.parts)
 
 
 def said(plan: Plan) -> frozenset[str]:

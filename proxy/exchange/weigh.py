@@ -47,7 +47,7 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     envelope: int
     """What the wire format adds around a result: that stays when the content is replaced."""
     sizes: tuple[tuple[Size, ...], ...]
-    """Of the results of each message."""
+    """Of the results of each message that the model sees."""
     scale: str
     """Name of the scale."""
     notes: Notes
@@ -97,7 +97,9 @@ def _sizes(
 
 def _sizes_in(found: Sequence[Pair], weights: Sequence[Weight]) -> tuple[Size, ...]:
     return tuple(
-        Size(weights[pair.message].parts[pair.part], pair.message, pair.part, pair.tool or "?") for pair in found
+        Size(weights[pair.message].parts[pair.part], pair.message, pair.part, pair.tool or "?")
+        for pair in found
+        if not pair.result.to_code
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-import msgspec
 import orjson
 
 from proxy.conversation.edit import Edit, Replace, edits_of
@@ -70,7 +69,7 @@ def results_of(
             pair.message,
             pair.part,
             keys[pair.message],
-            _shown(pair),
+            pair.result,
             pair.call,
             tokens(pair.message)[pair.part],
             call_message=pair.call_message,
@@ -80,13 +79,6 @@ def results_of(
         )
         for pair in found
     )
-
-
-def _shown(pair: Pair) -> ToolResult:
-    """The result as the model sees it. Nothing may be taken from what code reads, and nothing may refer to it."""
-    if pair.call is None or not pair.call.by_code:
-        return pair.result
-    return msgspec.structs.replace(pair.result, text="", media=(), fixed=True)
 
 
 def replacements(edits: Sequence[Edit]) -> dict[tuple[bytes, int], Replace]:

@@ -188,15 +188,20 @@ class Scale:
 
     def _weigh(self, message: Message) -> Weight:
         parts: list[int] = []
-        reasoning = results = 0
+        reasoning = results = unseen = 0
         for part in message.parts:
             tokens = self._part(part)
             parts.append(tokens)
             if isinstance(part, Reasoning):
                 reasoning += tokens
             elif isinstance(part, ToolResult):
-                results += 1
+                results += not part.to_code
+                unseen += part.to_code
+            elif isinstance(part, ToolCall) and part.caller:
+                unseen += 1
         overhead = self.overheads.message + self.overheads.sequel * max(0, results - 1)
+        if unseen and unseen == len(parts):
+            overhead = 0
         return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=tuple(parts), overhead=overhead)
 
     def _part(self, part: Part) -> int:
@@ -205,8 +210,11 @@ class Scale:
                 return self.count(part.text)
             case Reasoning():
                 return self._reasoning(part)
-            case ToolCall():
+            case ToolCall(caller=""):
                 return self.count(part.name) + self.count(part.arguments) + self.overheads.call
+            case ToolCall() | ToolResult(to_code=True):
+                # Between code and the client: recorded (sonnet-4-6), neither adds a token to any prompt.
+                return 0
             case ToolResult():
                 media = sum(media_tokens(medium, model=self._model) for medium in part.media)
                 return self.count(part.text) + media + self.overheads.result
@@ -237,8 +245,8 @@ def texts_of(message: Message) -> Iterator[str]:
         match part:
             case Text() | Reasoning() | ToolResult():
                 yield part.text
-            case ToolCall():
+            case ToolCall(caller=""):
                 yield part.name
                 yield part.arguments
-            case Media() | Opaque():
+            case ToolCall() | Media() | Opaque():
                 pass

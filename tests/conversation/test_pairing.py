@@ -130,6 +130,22 @@ def test_an_answer_stays_whole_behind_its_reasoning():
     assert cut_positions([spoken, spoken]) == [0, 1, 2]
 
 
+def test_no_cut_parts_code_from_the_calls_that_it_makes():
+    by_code = [ToolCall(call_id=name, name="read", arguments="{}", caller="run") for name in "ab"]
+    running = [
+        said(Text(text="go"), role="user"),
+        said(call("run")),
+        said(by_code[0]),
+        said(result("a"), role="tool"),
+        said(by_code[1]),
+        said(result("b"), role="tool"),
+    ]
+
+    assert cut_positions(running) == [0, 1, 6]
+    assert cut_positions([*running, said(result("run")), said(Text(text="done"))]) == [0, 1, 7, 8]
+    assert cut_positions(running[2:]) == [0, 2, 4]
+
+
 def test_orphans_may_be_cut_off():
     assert cut_positions([said(result("x")), said(result("y"))]) == [0, 1, 2]
 

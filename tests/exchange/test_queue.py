@@ -101,6 +101,29 @@ def test_an_answer_that_the_client_has_begun_is_not_interrupted():
     assert prepared(received, FIRST).body == received.view.body
 
 
+def test_code_that_waits_for_its_results_is_not_interrupted():
+    """Anthropic, "Programmatic tool calling": a message that answers code holds results and nothing else."""
+    run = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "await read()"}}
+    asks = {
+        "type": "tool_use",
+        "id": "t",
+        "name": "read",
+        "input": {},
+        "caller": {"type": "code_execution_20260120", "tool_id": "s"},
+    }
+    answers = {"type": "tool_result", "tool_use_id": "t", "content": "one"}
+    done = {
+        "type": "code_execution_tool_result",
+        "tool_use_id": "s",
+        "content": {"type": "code_execution_result", "stdout": "1"},
+    }
+    running = [user("do it"), answered([run, asks]), user([answers])]
+    goes_on = [*running, answered([done, {"type": "text", "text": "1"}]), user("thanks")]
+
+    assert prepared(a_received(running, path="/v1/messages"), FIRST).new_edits == ()
+    assert [edit.text for edit in prepared(a_received(goes_on, path="/v1/messages"), FIRST).new_edits] == [FIRST.text]
+
+
 def test_where_the_provider_refused_a_change_messages_wait():
     memory = Memory(line=an_anchor(refused=True), line_at=0)
     received = a_received(HISTORY)

@@ -268,3 +268,16 @@ def test_what_anthropic_adds_to_a_single_result_is_as_recorded():
     message = Message(role="user", parts=(ToolResult(call_id="a", text="40 C"),), digest=b"single")
 
     assert scale.weigh(message).total + scale.overheads.message == pytest.approx(14, abs=2)
+
+
+def test_what_goes_between_code_and_the_client_weighs_nothing():
+    by_code = ToolCall(call_id="a", name="read", arguments="{}", caller="run")
+    to_code = ToolResult(call_id="a", text="", fixed=True, to_code=True)
+    own = ToolResult(call_id="b", text="seen")
+    scale = a_scale(dialect="anthropic_messages")
+
+    assert scale.weigh(a_message(by_code, role="assistant")).total == 0
+    assert scale.weigh(a_message(to_code, to_code, digest=b"1")).total == 0
+    assert scale.weigh(a_message(to_code, own, digest=b"2")).parts == (0, 12)
+    assert scale.weigh(a_message(to_code, own, digest=b"3")).total == scale.weigh(a_message(own, digest=b"4")).total
+    assert [*texts_of(a_message(by_code, to_code))] == [""]

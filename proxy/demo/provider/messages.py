@@ -9,7 +9,8 @@ The envelope is what recorded calls show when their texts are taken off (claude-
 opus-4-6; some 800 turns). A message that follows an answer adds 3 or 4 tokens for both. An answer with one call counts 40 to
 56 output tokens more than its texts. That answer comes back at its output count, and its result adds 12 tokens, of each
 further result in the same message 38 to 46. "What is 2+2?" alone is 13 tokens. Tools bring a system prompt of 346 tokens
-(docs "Tool use", pricing, 2025-12).
+(docs "Tool use", pricing, 2025-12). Calls that code makes and their results add nothing: "Programmatic tool calling", usage,
+and Anthropic's cookbook of that name (sonnet-4-6), where the input grows by the answer's output and the code's own output.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class Messages:
         return Asked(
             body=body,
             model=str(body["model"]),
-            units=(*head, *(_unit(message, request.rules.media_tokens) for message in messages)),
+            units=(*head, *(_unit(message, request.rules.media_tokens) for message in rules.prompt_of(messages))),
             stream=bool(body.get("stream")),
             assistants=sum(message["role"] == "assistant" for message in messages),
             last_text=text_of(last),
@@ -134,7 +135,7 @@ def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
         match block["type"]:
             case "thinking":
                 texts.append(block["thinking"])
-            case "tool_use":
+            case "tool_use" | "server_tool_use":
                 texts += [block["name"], dumps(block["input"]).decode()]
                 overhead += ENVELOPE.call
             case "tool_result":
@@ -142,6 +143,9 @@ def _unit(message: Mapping[str, Any], media_tokens: int) -> Unit:
                 parts = block.get("content")
                 if isinstance(parts, list):
                     overhead += media_tokens * sum(part.get("type") == "image" for part in parts)
+            case "code_execution_tool_result":
+                texts += [block["content"].get("stdout", ""), block["content"].get("stderr", "")]
+                overhead += ENVELOPE.result
             case "image" | "document":
                 overhead += media_tokens
             case _:

@@ -51,6 +51,24 @@ def results_in(message: Mapping[str, Any]) -> list[str]:
     return [block["tool_use_id"] for block in blocks_of(message) if block["type"] == "tool_result"]
 
 
+def prompt_of(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """What of the messages stands in the prompt: nothing that goes between code and the client."""
+    by_code = {block["id"] for message in messages for block in blocks_of(message) if _made_by_code(block)}
+    if not by_code:
+        return messages
+    prompt = ([block for block in blocks_of(message) if _names(block).isdisjoint(by_code)] for message in messages)
+    return [{**message, "content": content} for message, content in zip(messages, prompt, strict=True) if content]
+
+
+def _made_by_code(block: Mapping[str, Any]) -> bool:
+    return (block.get("caller") or {}).get("type", "direct") != "direct" and "id" in block
+
+
+def _names(block: Mapping[str, Any]) -> set[object]:
+    """The call that a block is, or answers."""
+    return {block.get("id"), block.get("tool_use_id")}
+
+
 def _calls_in(message: Mapping[str, Any]) -> list[str]:
     return [block["id"] for block in blocks_of(message) if block["type"] == "tool_use"]
 

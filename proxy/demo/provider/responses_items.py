@@ -6,6 +6,7 @@ from typing import Any
 from proxy.demo.provider.asked import OPENAI_ENVELOPE, Reply, Unit, unit
 from proxy.demo.provider.chat_rules import error
 
+_PROGRAMS = ("program", "program_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "computer_call", "apply_patch_call", "shell_call")
 _OUTPUTS = tuple(f"{name}_output" for name in _CALLS)
 _THINGS = ("reasoning", "compaction", "compaction_trigger", "item_reference", "web_search_call")
@@ -34,7 +35,7 @@ def check(history: Sequence[Mapping[str, Any]], reasoning_of: Mapping[str, str])
                 code="invalid_value",
                 param=f"input[{number}]",
             )
-        if kind not in (*_CALLS, *_OUTPUTS, *_THINGS, "message"):
+        if kind not in (*_CALLS, *_OUTPUTS, *_PROGRAMS, *_THINGS, "message"):
             raise error(f"Invalid value: '{kind}'.", code="invalid_value", param=f"input[{number}]")
         if kind == "compaction_trigger" and number < len(history) - 1:
             raise error("Item of type 'compaction_trigger' must be the last input item.", param=f"input[{number}]")
@@ -61,7 +62,7 @@ def _check_reasoning(
 
 def _is_said(item: Mapping[str, Any]) -> bool:
     """The model wrote this item."""
-    return kind_of(item) in (*_CALLS, "reasoning") or item.get("role") == "assistant"
+    return kind_of(item) in (*_CALLS, *_PROGRAMS, "reasoning") or item.get("role") == "assistant"
 
 
 def assistant_turns(history: Sequence[Mapping[str, Any]]) -> int:
@@ -72,22 +73,29 @@ def assistant_turns(history: Sequence[Mapping[str, Any]]) -> int:
 
 def text_of(item: Mapping[str, Any]) -> str:
     """All text of a message or an output."""
-    content = item.get("content") or item.get("output") or ""
+    content = item.get("content") or item.get("output") or item.get("result") or ""
     if isinstance(content, str):
         return content
     return "\n".join(part.get("text", "") for part in content)
 
 
 def unit_of(item: Mapping[str, Any], media_tokens: int) -> Unit:
-    """An item as the provider counts it. Returned reasoning counts what it once cost, which its seal tells."""
+    """An item as the provider counts it. Returned reasoning counts what it once cost, which its seal tells.
+
+    What goes between a program and the client stays out of the model's context (guide "Programmatic Tool Calling").
+    """
     kind = kind_of(item)
+    if (item.get("caller") or {}).get("type") == "program":
+        return unit(item, (), 0)
+    if kind == "program":
+        return unit(item, (kind, item["code"]), OPENAI_ENVELOPE.message + OPENAI_ENVELOPE.call)
     if kind == "reasoning":
         cost = str(item.get("encrypted_content") or "").partition(".")[2]
         return unit(item, (), int(cost) if cost.isdigit() else 0)
     if kind in _CALLS:
         given = item.get("arguments") or item.get("input") or ""
         return unit(item, (str(item.get("name") or ""), str(given)), OPENAI_ENVELOPE.message + OPENAI_ENVELOPE.call)
-    overhead = OPENAI_ENVELOPE.message + (OPENAI_ENVELOPE.result if kind in _OUTPUTS else 0)
+    overhead = OPENAI_ENVELOPE.message + (OPENAI_ENVELOPE.result if kind in (*_OUTPUTS, "program_output") else 0)
     content = item.get("content") or item.get("output")
     if isinstance(content, list):
         overhead += media_tokens * sum(part.get("type") in ("input_image", "input_file") for part in content)

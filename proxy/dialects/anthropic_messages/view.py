@@ -5,11 +5,14 @@ block is exactly one part, so a part's index is its block's index, whatever the 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal
 
-from proxy.conversation.fingerprint import digest
+from msgspec.structs import replace
+
+from proxy.conversation.fingerprint import KEY_BYTES, digest
 from proxy.conversation.model import (
     NO_TOOLS,
     Conversation,
@@ -52,7 +55,7 @@ _REMINDER = "<system-reminder>"
 def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a Messages or count_tokens request; None when the body is not one."""
     try:
-        history = read_history(NAME, "messages", body, recall, parse_message)
+        history = read_history(NAME, "messages", body, recall, parse_message, _hide)
         if history is None:
             return None
         fields, messages = history.fields, tuple(history.messages)
@@ -82,6 +85,50 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         head_marked=history.beside("marked", lambda: _head_marked(body, fields)),
         notes=history.notes,
     )
+
+
+def _hide(messages: list[Message], start: int) -> None:
+    """Leaves what only code reads out of the messages from `start` on: results of calls in front of them that code made."""
+    at = start
+    while 0 < at < len(messages) and not _begins(messages, at):
+        at -= 1
+    by_code: set[str] = set()
+    for index in range(at, len(messages)):
+        message = messages[index]
+        if message.role == "assistant":
+            if index and _begins(messages, index):
+                by_code.clear()
+            for part in message.parts:
+                if isinstance(part, ToolCall) and part.caller:
+                    by_code.add(part.call_id)
+        elif by_code and index >= start:
+            messages[index] = _without(message, by_code)
+
+
+def _begins(messages: Sequence[Message], at: int) -> bool:
+    """Whether an answer begins there, of one message or several."""
+    return messages[at].role == "assistant" and messages[at - 1].role != "assistant"
+
+
+def _without(message: Message, by_code: Collection[str]) -> Message:
+    """The message with nothing in the results of these calls. Another message than one that says the same to the model."""
+    parts = tuple(
+        _to_code(part) if isinstance(part, ToolResult) and part.call_id in by_code else part for part in message.parts
+    )
+    if parts == message.parts:
+        return message
+    emptied = bytes(isinstance(part, ToolResult) and part.to_code for part in parts)
+    return replace(message, parts=parts, digest=blake2b(message.digest + emptied, digest_size=KEY_BYTES).digest())
+
+
+def _to_code(result: ToolResult) -> ToolResult:
+    return replace(result, text="", media=(), fixed=True, to_code=True)
+
+
+def _caller(block: Mapping[str, Any]) -> str:
+    """Id of the code execution that made this call, or whose call this result answers; empty where the model did."""
+    caller = mapping(block.get("caller"))
+    return "" if caller.get("type") in (None, "direct") else str(caller.get("tool_id") or caller["type"])
 
 
 def _model(small: Mapping[str, Any], path: str) -> str:
@@ -172,7 +219,7 @@ def _part(item: Any) -> Part:
                 call_id=str(block.get("id") or ""),
                 name=str(block.get("name") or ""),
                 arguments=arguments,
-                by_code=mapping(block.get("caller")).get("type") not in (None, "direct"),
+                caller=_caller(block),
             )
         case "tool_result":
             return _result(block)
@@ -181,13 +228,14 @@ def _part(item: Any) -> Part:
         case _ if kind.endswith("_tool_result"):
             # A server tool's: encrypted content is bound to what the provider keeps.
             content = block.get("content")
-            return ToolResult(
+            result = ToolResult(
                 call_id=str(block.get("tool_use_id") or ""),
                 name=kind.removesuffix("_tool_result"),
                 text="\n".join(_readable(content)),
                 media=tuple(_enclosed(content)),
                 fixed=True,
             )
+            return _to_code(result) if _caller(block) else result
         case _:
             return Opaque(kind=kind, size_chars=len(dumps(item)))
 

@@ -4,6 +4,8 @@ message                              its role; easy form `{role, content}` or wi
 function_call, custom_tool_call, …   assistant, one ToolCall
 …_output                             tool, one ToolResult
 reasoning                            assistant, one Reasoning; signed when it is encrypted
+program                              assistant, one ToolCall: its code calls tools, and alone reads what they give
+program_output                       assistant, one ToolResult, since the provider runs the program; never edited
 mcp_call                             assistant, call and result in one, since the provider runs it; never edited
 compaction                           assistant, opaque, marked as a summary
 everything else                      opaque
@@ -29,8 +31,10 @@ _CALLS = {
     "computer_call": ("computer", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
     "mcp_call": ("", "arguments"),
+    "program": ("program", "code"),
 }
-_RESULTS = frozenset(call.replace("_call", "_call_output") for call in _CALLS if call != "mcp_call")
+_RUN_BY_PROVIDER = frozenset({"mcp_call", "program"})
+_RESULTS = frozenset(call.replace("_call", "_call_output") for call in _CALLS.keys() - _RUN_BY_PROVIDER)
 COMPACTIONS = frozenset({"compaction", "compaction_summary"})
 TRIGGER = "compaction_trigger"
 # What the model or the provider writes, beside everything that ends in `_call`.
@@ -49,6 +53,8 @@ def parse_item(raw: bytes) -> Message:
         return Message(role="assistant", parts=_call(kind, item), digest=digest(item))
     if kind in _RESULTS:
         return Message(role="tool", parts=(_result(item),), digest=digest(item))
+    if kind == "program_output":
+        return Message(role="assistant", parts=(_program_output(item),), digest=digest(item))
     if kind == "reasoning":
         return Message(role="assistant", parts=(_reasoning(item),), digest=digest(item))
     return _opaque(item, kind)
@@ -126,6 +132,7 @@ def _call(kind: str, item: dict[str, Any]) -> tuple[Part, ...]:
         call_id=_call_id(item),
         name=call_name(item) or "",
         arguments=wish if isinstance(wish, str) else "" if wish is None else dumps(wish).decode(),
+        caller=_caller(item),
     )
     if kind != "mcp_call":
         return (call,)
@@ -134,12 +141,26 @@ def _call(kind: str, item: dict[str, Any]) -> tuple[Part, ...]:
     return (call, ToolResult(call_id=call.call_id, text=text, is_error=bool(error), fixed=True))
 
 
+def _caller(item: dict[str, Any]) -> str:
+    """`call_id` of the program that made this call, or reads its output; empty where the model did."""
+    caller = mapping(item.get("caller"))
+    return "" if caller.get("type") in (None, "direct") else str(caller.get("caller_id") or caller["type"])
+
+
+def _program_output(item: dict[str, Any]) -> ToolResult:
+    text = item.get("result")
+    return ToolResult(call_id=_call_id(item), text=text if isinstance(text, str) else "", fixed=True)
+
+
 def _call_id(item: dict[str, Any]) -> str:
     """Local shell outputs and MCP calls have only an `id`."""
     return str(item.get("call_id") or item.get("id") or "")
 
 
 def _result(item: dict[str, Any]) -> ToolResult:
+    if _caller(item):
+        failed = item.get("status") == "failed"
+        return ToolResult(call_id=_call_id(item), text="", is_error=failed, fixed=True, to_code=True)
     output = item.get("output")
     entries = shell_entries(output)
     if entries:

@@ -61,7 +61,7 @@ class Passages:
         for index in range(at, end):
             self._known.add(keys[index])
             for position, part in enumerate(messages[index].parts):
-                if isinstance(part, ToolResult) and not part.media:
+                if isinstance(part, ToolResult) and not (part.media or part.to_code):
                     self._add(_Entry(index, position, keys[index]), part.text)
 
     def alike(
@@ -96,13 +96,11 @@ class Passages:
         ]
         best = sorted(entry for _, entry in sorted(found)[:_MOST_COMPARED])
         results = ((entry, messages[entry.message].parts[entry.part]) for entry in best)
-        earlier = [
+        return [
             Earlier(entry.key, entry.part, result.text, _call(messages, within, entry.message, result))
             for entry, result in results
             if isinstance(result, ToolResult)
         ]
-        # What code has read stands in no prompt.
-        return [one for one in earlier if one.call is None or not one.call.by_code]
 
     def _add(self, entry: _Entry, text: str) -> None:
         number = len(self._entries)

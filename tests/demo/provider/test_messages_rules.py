@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.demo.provider.asked import Refused
-from proxy.demo.provider.messages_rules import checked
+from proxy.demo.provider.messages_rules import checked, prompt_of
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -105,3 +105,19 @@ def test_the_running_loop_must_think_when_thinking_is_enabled():
     assert "Expected `thinking` or `redacted_thinking`, but found `tool_use`" in refusal(history, thinking=enabled)
     done = [*history, said("assistant", text()), said("user", text())]
     assert checked({"model": "m", "max_tokens": 9, "messages": done, "thinking": enabled}, counting=False)
+
+
+def test_what_goes_between_code_and_the_client_stands_in_no_prompt():
+    run = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "…"}}
+    by_code = {**use("t1"), "caller": {"type": "code_execution_20260120", "tool_id": "s"}}
+    own = {**use("t2"), "caller": {"type": "direct"}}
+    messages = [
+        said("user", text()),
+        said("assistant", run, by_code, own),
+        said("user", result("t1"), result("t2")),
+        said("assistant", {**by_code, "id": "t3"}),
+        said("user", result("t3")),
+    ]
+
+    assert prompt_of(messages) == [messages[0], said("assistant", run, own), said("user", result("t2"))]
+    assert prompt_of(messages[:1]) == messages[:1]

@@ -47,3 +47,15 @@ def test_a_compaction_trigger_is_the_last_item():
     check([call(), output(), trigger], {})
     with pytest.raises(Refused):
         check([trigger, call(), output()], {})
+
+
+def test_what_goes_between_a_program_and_the_client_counts_nothing():
+    by = {"caller": {"type": "program", "caller_id": "p"}}
+    program = {"type": "program", "call_id": "p", "code": "f()", "fingerprint": "x"}
+    done = {"type": "program_output", "call_id": "p", "result": "three", "status": "completed"}
+    history = [{"role": "user", "content": "go"}, program, call(**by), {**output(), **by}, done]
+    check(history, {})
+
+    assert [unit_of(item, 765).overhead for item in history] == [4, 7, 0, 0, 7]
+    assert [unit_of(item, 765).texts for item in history] == [("go",), ("program", "f()"), (), (), ("three",)]
+    assert assistant_turns(history) == 2

@@ -313,6 +313,89 @@ def test_what_is_no_such_request_has_no_view(body):
     assert view_body("/v1/messages", {}, body, Recall()) is None
 
 
+BY_CODE = {"type": "code_execution_20260120", "tool_id": "srv"}
+
+
+def calling(call_id, caller=None):
+    return {"type": "tool_use", "id": call_id, "name": "query", "input": {}, "caller": caller}
+
+
+def giving(call_id, content="x" * 3000):
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
+
+
+def by_code_and_not():
+    """Code that calls twice, beside calls of the model's own; every id has its own results."""
+    run = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {"code": "…"}, "caller": None}
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [run, calling("a", BY_CODE), calling("b", {"type": "direct"}), calling("c")]},
+        {"role": "user", "content": [giving("a", [{"type": "text", "text": "1"}]), giving("b"), giving("c")]},
+        {"role": "assistant", "content": [calling("d", BY_CODE)]},
+        {"role": "assistant", "content": [calling("e", {"type": "code_execution_20250825"})]},
+        {"role": "user", "content": [giving("d")]},
+        {"role": "user", "content": [giving("e")]},
+        {"role": "assistant", "content": [calling("f")]},
+        {"role": "user", "content": [giving("f")]},
+    ]
+
+
+def test_what_only_code_reads_is_not_in_what_the_model_sees():
+    """Anthropic, "Programmatic tool calling": such results do not count toward usage, and never reach the model."""
+    messages = viewed(*by_code_and_not()).conversation.messages
+    results = {pair.result.call_id: pair.result for pair in pairs(messages)}
+    emptied = [call_id for call_id, result in results.items() if result.to_code]
+
+    assert emptied == ["a", "d", "e"]
+    assert {(results[name].text, results[name].media, results[name].fixed) for name in emptied} == {("", (), True)}
+    assert {results[name].text for name in "bcf"} == {"x" * 3000}
+    assert [pair.call.caller for pair in pairs(messages)] == ["srv", "", "", "srv", "code_execution_20250825", ""]
+    assert [message.role for message in messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+    ]
+
+
+def test_the_same_words_to_the_model_are_another_message():
+    """Weights are known by a message's digest."""
+    seen, unseen = (
+        viewed(
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [calling("a", by)]},
+            {"role": "user", "content": [giving("a")]},
+        )
+        for by in (None, BY_CODE)
+    )
+
+    assert seen.conversation.messages[2].digest != unseen.conversation.messages[2].digest
+
+
+def test_what_code_reads_is_left_out_alike_however_the_history_grew():
+    history = by_code_and_not()
+    for first in range(1, len(history)):
+        recall = Recall()
+        for end in (first, *range(first + 1, len(history) + 1)):
+            body = json.dumps({"messages": history[:end]}).encode()
+            known = view_body("/v1/messages", {}, body, recall).conversation
+            assert known == view_body("/v1/messages", {}, body, Recall()).conversation
+
+
+def test_a_search_that_code_made_gives_its_results_to_that_code():
+    page = {"type": "web_fetch_result", "content": {"type": "document", "source": {"type": "text", "data": "long"}}}
+    fetched = {"type": "web_fetch_tool_result", "tool_use_id": "f", "content": page}
+
+    assert (part_of(fetched).text, part_of(fetched).to_code) == ("long", False)
+    assert (part_of({**fetched, "caller": BY_CODE}).text, part_of({**fetched, "caller": BY_CODE}).to_code) == ("", True)
+    assert part_of({**fetched, "caller": {"type": "direct"}}) == part_of(fetched)
+
+
 def test_messages_are_parsed_once_a_process():
     recall = Recall()
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "tools": [], "system": "s"}).encode()

@@ -178,3 +178,32 @@ def test_the_easy_form_the_full_form_and_a_plain_string_mean_the_same():
     assert easy.digest == full.digest == parse_text("user", b'"hi"').digest
     assert item(role="user", content="ho").digest != easy.digest
     assert item(role="assistant", content="hi").digest != easy.digest
+
+
+def test_a_program_is_a_call_of_the_assistant_that_its_output_answers():
+    program = item(type="program", id="p1", call_id="prog", code="await tools.f()", fingerprint="opaque")
+    output = item(type="program_output", id="o1", call_id="prog", result="3", status="completed")
+
+    assert (program.role, output.role) == ("assistant", "assistant")
+    assert program.parts == (ToolCall(call_id="prog", name="program", arguments="await tools.f()"),)
+    assert output.parts == (ToolResult(call_id="prog", text="3", fixed=True),)
+    assert call_name({"type": "program", "call_id": "prog", "code": ""}) == "program"
+
+
+@pytest.mark.parametrize("kind", ["function_call", "custom_tool_call", "shell_call", "apply_patch_call"])
+def test_what_a_programs_calls_give_is_not_in_what_the_model_sees(kind):
+    """OpenAI, "Programmatic Tool Calling": what tools give a program stays out of the model's context."""
+    by = {"call_id": "c1", "caller": {"type": "program", "caller_id": "prog"}}
+    (call,) = item(type=kind, name="f", **by).parts
+    (output,) = item(type=f"{kind}_output", output="x" * 1000, status="failed", **by).parts
+
+    assert (call.call_id, call.caller) == ("c1", "prog")
+    assert output == ToolResult(call_id="c1", text="", is_error=True, fixed=True, to_code=True)
+
+
+@pytest.mark.parametrize("caller", [None, {"type": "direct"}])
+def test_what_the_models_own_calls_give_is(caller):
+    assert item(type="function_call", call_id="c1", caller=caller).parts[0].caller == ""
+    assert item(type="function_call_output", call_id="c1", output="x", caller=caller).parts == (
+        ToolResult(call_id="c1", text="x"),
+    )
