@@ -46,6 +46,14 @@ def first_count(*values: object) -> int | None:
     return None
 
 
+def name_of(value: object) -> str:
+    """A model's name as log, store and reports can hold it; empty where there is none.
+
+    Half of a surrogate pair is legal in JSON, and no text.
+    """
+    return str(value or "").encode("utf-8", "replace").decode()
+
+
 def mapping(value: object) -> Mapping[str, Any]:
     """The object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}

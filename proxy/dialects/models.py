@@ -7,7 +7,7 @@ names none.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from proxy.dialects.fields import mapping
+from proxy.dialects.fields import mapping, name_of
 from proxy.wire.body import loads
 
 # What is really served comes before what the model was trained for.
@@ -36,7 +36,7 @@ def windows_in(body: bytes) -> dict[str, int]:
         name = row.get("id") or row.get("name")
         window = _window(row)
         if isinstance(name, str) and window is not None and len(found) < _MOST_MODELS:
-            found[name.removeprefix("models/")] = window
+            found[name_of(name).removeprefix("models/")] = window
     return found
 
 

@@ -10,6 +10,7 @@ from proxy.dialects.fields import (
     count,
     first_count,
     mapping,
+    name_of,
     objects,
     parse_tools,
     parsed,
@@ -47,6 +48,13 @@ def test_a_count_is_not_negative(value, read):
 def test_the_first_count_wins():
     assert first_count(None, "x", 0, 5) == 0
     assert first_count(None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [("gpt-4o", "gpt-4o"), ("é", "é"), ("a\ud800", "a?"), (5, "5"), (None, ""), ("", "")]
+)
+def test_a_name_is_text_whatever_stood_in_its_place(value, name):
+    assert name_of(value) == name
 
 
 @pytest.mark.parametrize("odd", [None, 5, "x", []])

@@ -49,6 +49,12 @@ def test_impossible_windows_are_not_believed(window):
     assert windows_in(json.dumps({"data": [{"id": "m", "context_length": window}]}).encode()) == {}
 
 
+def test_a_name_that_is_no_text_becomes_one():
+    body = b'{"data": [{"id": "a\\ud800", "context_length": 8192}]}'
+
+    assert windows_in(body) == {"a?": 8192}
+
+
 def test_a_list_without_end_is_bounded():
     rows = [{"id": f"m{number}", "context_length": 8192} for number in range(5000)]
 

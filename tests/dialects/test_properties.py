@@ -374,6 +374,16 @@ def swapped(value, path, new):
     return [swapped(item, path[1:], new) if at == path[0] else item for at, item in enumerate(value)]
 
 
+@every_dialect
+def test_the_models_name_is_text_that_log_and_store_can_hold(builder):
+    plain = builder.request(builder.history([Round(asked="go")]))
+    body = json.dumps({**plain, "model": "a\ud800"}).encode()
+    view = builder.dialect.view(builder.path, {}, body, Recall())
+
+    assert view is not None
+    assert view.conversation.model.encode()
+
+
 def test_a_rule_about_broken_results_is_kept_by_a_lone_surrogate():
     """The escape stays an escape where the message is rewritten around it."""
     for builder in BUILDERS.values():

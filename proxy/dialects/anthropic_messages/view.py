@@ -29,7 +29,7 @@ from proxy.conversation.model import (
 )
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
-from proxy.dialects.fields import mapping, objects, parse_tools, small_values, whole
+from proxy.dialects.fields import mapping, name_of, objects, parse_tools, small_values, whole
 from proxy.dialects.history import read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_base64
@@ -133,7 +133,7 @@ def _caller(block: Mapping[str, Any]) -> str:
 
 def _model(small: Mapping[str, Any], path: str) -> str:
     named = _MODEL_IN_PATH.search(path)
-    return str(small.get("model") or (named[1] if named else ""))
+    return name_of(small.get("model") or (named[1] if named else ""))
 
 
 def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:

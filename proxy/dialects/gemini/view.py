@@ -19,7 +19,7 @@ from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
-from proxy.dialects.fields import objects, small_values, whole
+from proxy.dialects.fields import name_of, objects, small_values, whole
 from proxy.dialects.gemini.contents import parse_content, parse_system
 from proxy.dialects.gemini.spelling import either, spelled
 from proxy.dialects.history import History, read_history
@@ -86,7 +86,7 @@ def _inside(body: bytes, outer: Span, recall: Recall) -> History | None:
 
 def _model(path: str, small: Mapping[str, Any]) -> str:
     named = _MODEL.search(path)
-    return named[1] if named else str(small.get("model") or "").removeprefix("models/")
+    return named[1] if named else name_of(small.get("model")).removeprefix("models/")
 
 
 def _limits(body: bytes, fields: Mapping[str, Span]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from proxy.conversation.model import (
 )
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
-from proxy.dialects.fields import parse_tools, small_values, whole
+from proxy.dialects.fields import name_of, parse_tools, small_values, whole
 from proxy.dialects.history import leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_file, from_url
@@ -65,7 +65,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
     options = small.get("stream_options")
     conversation = Conversation(
         dialect=NAME,
-        model=str(small.get("model") or ""),
+        model=name_of(small.get("model")),
         system=tuple(messages[:lead]),
         tools=tools,
         messages=tuple(messages[lead:]),

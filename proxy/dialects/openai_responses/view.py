@@ -12,7 +12,7 @@ from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
-from proxy.dialects.fields import mapping, parse_tools, small_values, whole
+from proxy.dialects.fields import mapping, name_of, parse_tools, small_values, whole
 from proxy.dialects.history import History, leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
@@ -43,7 +43,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
     lead = leading_system(messages)
     conversation = Conversation(
         dialect=NAME,
-        model=str(small.get("model") or ""),
+        model=name_of(small.get("model")),
         system=(*system, *messages[:lead]),
         tools=tools,
         messages=tuple(messages[lead:]),
