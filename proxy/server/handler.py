@@ -44,7 +44,7 @@ from proxy.wire.headers import first, is_event_stream
 from proxy.wire.sse_filter import EventFilter
 
 HTTP_OK = 200
-_SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream"})
+_SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream", b"application/json"})
 """Content types under which gateways stream, too."""
 _MOST_LIST_BYTES = 8 * 1024 * 1024
 _MOST_KEPT_BYTES = 16 * 1024

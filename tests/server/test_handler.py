@@ -218,7 +218,9 @@ async def test_c50_usage_that_the_client_did_not_ask_for_is_counted_and_hidden()
     assert len(answer.content.split(b"\n\n")) == len(direct.content.split(b"\n\n"))
 
 
-@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain; charset=utf-8", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "kind", ["text/event-stream", "text/plain; charset=utf-8", "application/octet-stream", "application/json"]
+)
 async def test_usage_that_the_client_did_not_ask_for_is_hidden_whatever_the_stream_is_called(kind):
     said_it = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}\n\n'
@@ -233,6 +235,18 @@ async def test_usage_that_the_client_did_not_ask_for_is_hidden_whatever_the_stre
 
     assert answer.content == said_it + end
     assert (turn.outcome, turn.usage.input_tokens, turn.usage.output_tokens) == ("ok", 10, 5)
+
+
+async def test_a_json_text_in_a_streams_place_passes_though_usage_was_asked_for():
+    async def upstream(scope, receive, send):
+        await answering(200, chat_answer("x"))(receive, send)
+
+    async with a_house(upstream) as house:
+        answer = await house.chat([user("hello")], stream=True)
+        (turn,) = await settled(house, 1)
+
+    assert answer.json() == chat_answer("x")
+    assert (turn.outcome, turn.usage.input_tokens) == ("ok", 1000)
 
 
 async def test_c50_usage_that_the_client_asked_for_stays():
