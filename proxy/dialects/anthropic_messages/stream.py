@@ -50,6 +50,9 @@ class _Answer:
                 self.done = True
             case "ping" | "content_block_stop":
                 pass
+            case "error":
+                # Some gateways leave out the inner object.
+                self._fail(event.get("error") or event)
             case _ if event.get("error"):
                 self._fail(event["error"])
             case "message":

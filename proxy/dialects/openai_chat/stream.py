@@ -82,9 +82,14 @@ class _Answer:
         self._choices: dict[int, _Choice] = {}
         self._text: list[tuple[int, str]] | None = [] if keep_text else None
 
-    def take(self, answer: Any) -> None:
-        """A `chat.completion` or `chat.completion.chunk` object, or an error in its place."""
+    def take(self, answer: Any, name: str = "") -> None:
+        """A `chat.completion` or `chat.completion.chunk` object, or an error in its place.
+
+        `name`: of the event; some servers say there alone that it is an error.
+        """
         if not isinstance(answer, dict):
+            if name == "error":
+                self.error = {"message": ""}
             return
         reported = usage_of(answer)
         if reported is not NOT_REPORTED:
@@ -93,7 +98,7 @@ class _Answer:
             self.done = self.done or not answer.get("choices")
         if answer.get("error"):
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
-        elif answer.get("object") == "error":
+        elif "error" in (answer.get("object"), answer.get("type"), name):
             self.error = answer
         elif not answer.get("choices") and (said := mapping(answer.get("base_resp"))).get("status_code"):
             # MiniMax, behind a 200.
@@ -158,19 +163,19 @@ class ChatStream:
     def feed(self, chunk: bytes) -> None:
         """Take bytes, cut anywhere."""
         for event in self._events.feed(chunk):
-            self._take(event.data)
+            self._take(event.data, event.name)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes, name: str) -> None:
         if data.strip() == b"[DONE]":
             self._answer.done = True
         elif data:
-            self._answer.take(parsed(data))
+            self._answer.take(parsed(data), name)
 
     def finish(self, *, complete: bool) -> Observation:
         """What the stream came to."""
         rest = self._events.rest()
         if rest is not None:
-            self._take(rest.said)
+            self._take(rest.said, rest.name)
         return self._answer.observation(complete=complete)
 
 

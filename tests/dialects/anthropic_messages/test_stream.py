@@ -90,6 +90,8 @@ def test_the_type_inside_the_data_counts_not_the_events_name():
         ([START, *say("hi"), {"type": "error", "error": {"type": "api_error", "message": "x"}}], "error", "api_error"),
         ([{"error": {"code": 504, "message": "late"}}], "error", "504"),
         ([{"error": "text"}], "error", "error"),
+        # Some gateways leave out the inner object.
+        ([START, *say("hi"), {"type": "error", "message": "busy"}], "error", "error"),
         # Refused by the model's guard.
         ([START, *say("I"), end("refusal"), STOP], "blocked", ""),
         # Full, cut by the limit, paused: answers all the same.

@@ -75,6 +75,7 @@ def test_a_transport_that_broke_makes_it_truncated():
         ({"error": {"message": "m", "type": None, "code": None}}, "error", None, "m"),
         ({"error": "text"}, "error", None, "text"),
         ({"object": "error", "message": "m", "type": "BadRequestError", "code": 400}, "BadRequestError", 400, "m"),
+        ({"type": "error", "message": "m", "code": 502}, "error", 502, "m"),
         ({"choices": None, "base_resp": {"status_code": 2013, "status_msg": "m"}}, "2013", 2013, "m"),
     ],
 )
@@ -82,6 +83,18 @@ def test_an_error_says_what_it_is_in_a_stream_and_in_a_whole_answer(error, kind,
     for seen in (read(error), whole(error)):
         assert (seen.outcome, seen.error_type, seen.error_code) == ("error", kind, code)
         assert json.loads(seen.error_text)["message"] == text
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(b'{"code": "InvalidParameter", "message": "m"}', "InvalidParameter"), (b"late", "error"), (b"", "truncated")],
+)
+def test_an_error_that_its_events_name_alone_tells_is_one(data, kind):
+    reader = ChatStream(keep_text=True)
+    reader.feed(sse([chunk(content="hi")]) + b"event: error\ndata: " + data + b"\n\n")
+    seen = reader.finish(complete=True)
+
+    assert kind in (seen.outcome, seen.error_type)
 
 
 def test_pieces_of_parallel_calls_are_put_to_their_calls():
