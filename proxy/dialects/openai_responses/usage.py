@@ -16,12 +16,15 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
     if taken is None and written is None:
         return NOT_REPORTED
     inside, outside = mapping(usage.get("input_tokens_details")), mapping(usage.get("output_tokens_details"))
-    reasoning = count(outside.get("reasoning_tokens"))
+    cached, reasoning = count(inside.get("cached_tokens")), count(outside.get("reasoning_tokens"))
+    if taken is not None and cached is not None and cached > taken:
+        # A gateway that leaves cached tokens out of the input, as some do in chat completions.
+        taken += cached
     if reasoning is not None and written is not None:
         reasoning = min(reasoning, written)
     return Usage(
         input_tokens=taken,
-        cache_read_tokens=count(inside.get("cached_tokens")),
+        cache_read_tokens=cached,
         cache_write_tokens=count(inside.get("cache_write_tokens")),
         output_tokens=written,
         reasoning_tokens=reasoning,

@@ -29,5 +29,11 @@ def test_reasoning_is_never_more_than_the_output():
     assert usage_of({"usage": usage}).reasoning_tokens == 5
 
 
+def test_cached_tokens_that_were_left_out_of_the_input_are_put_in():
+    usage = {"input_tokens": 11, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 99}}
+
+    assert usage_of({"usage": usage}) == Usage(input_tokens=110, cache_read_tokens=99, output_tokens=5)
+
+
 def test_a_count_is_input_alone():
     assert usage_of({"object": "response.input_tokens", "input_tokens": 16}) == Usage(input_tokens=16)
