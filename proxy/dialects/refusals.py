@@ -74,6 +74,9 @@ _OVERFLOW = _any_of(
     r"range of input length should be",
     r"input length.{0,120}exceeds.{0,120}(context|maximum)",
     r"token limit (reached|exceeded)",
+    r"tokens_limit_reached",
+    r"input tokens \d+ cannot exceed the total tokens limit",
+    r"prompt length \(?\d+\)? exceeds maximum input length",
     # Z.ai's number for it; its text may be Chinese.
     r"\"code\":1261\b",
 )
@@ -84,7 +87,7 @@ _WINDOW = re.compile(
     r"maximum number of tokens allowed \(?|model only supports up to|tokens > |exceed context limit: [\d +]+> |"
     r"while limit is|max_model_len|max_seq_len \(|max_num_tokens \(|max input tokens:|prompt cannot exceed|"
     r"model token limit:|token count of \d{1,12} exceeds the limit of|for model with|"
-    r"maximum allowed input length of|maximum allowed length \(|configured limit of|should be \[1, ?|\"n_ctx\":|n_ctx:? \(?|"
+    r"maximum allowed input length of|exceeds maximum input length \(?|total tokens limit|max size:(?= \d+ tokens)|maximum allowed length \(|configured limit of|should be \[1, ?|\"n_ctx\":|n_ctx:? \(?|"
     r"inputs.? must have less than|inputs` tokens \+ `max_new_tokens` must be <=)"
     r"\s*(\d{1,3}(?:,\d{3})+|\d{3,8})(?!,?\d|\s?k\b)",
     re.IGNORECASE,
@@ -106,6 +109,8 @@ _COUNTED = _any_of(
     r"the input \((\d+) tokens\)",
     r"input length \(?(\d+)",
     r"prompt \(length (\d+)\)",
+    r"prompt length \((\d+)\)",
+    r"number of input tokens (\d+)",
     r"engine prompt length (\d+)",
     r"prompt_tokens \((\d+)\)",
     r"\"n_prompt_tokens\":(\d+)",
@@ -160,6 +165,7 @@ _REASONING = {
         r"messages.{0,120}property '[^']*reasoning' is unsupported",
     ),
 }
+_TOO_LARGE = 413
 _MOST_TEXT = 8192
 """Of an error, in characters: some servers answer with all that they were sent, and every pattern is looked for on the loop."""
 _MOST_STRING = 2048
@@ -187,7 +193,8 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
     if _RATE.search(text) or _FALSE_FRIENDS.search(text):
         return None
     if not re.search(_OVERFLOW, text):
-        return Refusal(kind="overflow", of_bytes=True) if _BYTES.search(text) else None
+        # 413 is about bytes whoever says it, as load balancers do in a page of HTML (RFC 9110 section 15.5.14).
+        return Refusal(kind="overflow", of_bytes=True) if status == _TOO_LARGE or _BYTES.search(text) else None
     return Refusal(
         kind="overflow", window=_number(_WINDOW, text), counted=_number(_COUNTED, text), over=_number(_OVER, text)
     )
