@@ -58,9 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return 0
     except (ProxyError, OSError) as error:
-        print(f"pruning-proxy: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"pruning-proxy: {' '.join(_said(error).split())}", file=sys.stderr)
         return FAILED
     return code
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, and with which file where it is one: without the system's own number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _take_every_character() -> None:

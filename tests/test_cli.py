@@ -77,6 +77,8 @@ class TestErrors:
             (["check", "--upstream", "x=ftp://h"], "upstreams.x.base_url: expected an address"),
             (["check", "--config", "nowhere.toml"], "cannot read the configuration file nowhere.toml"),
             (["serve", "--mode", "x"], "mode: expected one of"),
+            (["demo", "--session", "nowhere.json"], "--session: cannot read nowhere.json: No such file or directory"),
+            (["sessions", "--store", "sqlite:///."], "opening failed: Is a directory"),
         ],
     )
     def test_are_one_line(self, capsys, arguments, said):
@@ -86,6 +88,14 @@ class TestErrors:
         assert err.startswith("pruning-proxy: ")
         assert said in err
         assert err.count("\n") == 1
+
+    def test_a_file_that_the_system_refuses_is_named_without_its_number(self, capsys, monkeypatch):
+        def refused(*_):
+            raise PermissionError(13, "Permission denied", "/some/file")
+
+        monkeypatch.setattr("proxy.cli.load_with_origins", refused)
+
+        assert run(capsys, "check") == (2, "", "pruning-proxy: /some/file: Permission denied\n")
 
     def test_an_interrupt_is_no_error_of_ours(self, capsys, monkeypatch):
         def interrupted(*_):

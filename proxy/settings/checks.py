@@ -82,6 +82,20 @@ def _check_store_key(key: str) -> None:
         )
 
 
+def _check_authorities(setting: str, ca_file: str) -> None:
+    """Now, since otherwise the first call would find out."""
+    import ssl  # noqa: PLC0415  seldom needed, and slow to load
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(Path(ca_file).expanduser())
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(
+            f"{setting}: expected a PEM file with certificates, got {ca_file!r}, which has none"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"{setting}: expected a PEM file, cannot read {ca_file!r}: {error.strerror}") from error
+
+
 def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool) -> Upstream:
     setting = dotted(("upstreams", name))
     if not _NAME.fullmatch(name):
@@ -90,8 +104,8 @@ def _upstream(name: str, upstream: Upstream, server: Server, *, is_written: bool
         raise SettingsError(
             f"{setting}.api_key: expected server.require_keys beside it, or whoever reaches the port spends that key"
         )
-    if upstream.ca_file and not Path(upstream.ca_file).expanduser().is_file():
-        raise SettingsError(f"{setting}.ca_file: expected a PEM file, got {upstream.ca_file!r}, which is none")
+    if upstream.ca_file:
+        _check_authorities(f"{setting}.ca_file", upstream.ca_file)
     if not upstream.base_url and is_written:
         raise SettingsError(f'{setting}.base_url: expected the provider\'s address, like "https://HOST", got nothing')
     if is_written and _is_this_proxy(upstream.base_url, server):

@@ -42,7 +42,9 @@ def from_file(path: Path) -> list[Given]:
         document = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"cannot read the configuration file {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: not UTF-8 from byte {error.start + 1} on") from error
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
     return list(_leaves((), document, str(path)))
 

@@ -69,7 +69,8 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 def as_store_error(path: Path, doing: str, error: BaseException) -> StoreError:
     """The house's error, without any value that stood in a statement."""
-    return StoreError(f"sqlite store {path}: {doing} failed: {error}")
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return StoreError(f"sqlite store {path}: {doing} failed: {why}")
 
 
 def connect(path: Path, busy_s: float) -> sqlite3.Connection:

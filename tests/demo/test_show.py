@@ -87,7 +87,7 @@ def test_a_file_that_is_no_session_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("{}")
 
-    with pytest.raises(SettingsError, match="no `messages`"):
+    with pytest.raises(SettingsError, match=r"mine\.json: expected `messages`"):
         show.run(options("--session", str(path)))
 
 

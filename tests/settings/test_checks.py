@@ -1,6 +1,7 @@
 import sys
 from pathlib import Path
 
+import certifi
 import pytest
 
 from proxy.errors import SettingsError
@@ -87,17 +88,24 @@ def test_an_upstream_name_must_fit_into_a_path():
     assert "expected a name of letters" in refused(Settings(upstreams={"a/b": Upstream(base_url="https://h")}))
 
 
-def test_a_ca_file_must_be_there(tmp_path):
-    authorities = tmp_path / "ca.pem"
-    authorities.write_text("")
+def test_a_ca_file_must_be_there_and_hold_certificates(tmp_path):
+    authorities, empty, binary = tmp_path / "ca.pem", tmp_path / "empty.pem", tmp_path / "binary.pem"
+    authorities.write_bytes(Path(certifi.where()).read_bytes())
+    empty.write_text("")
+    binary.write_bytes(b"\x00\xff" * 500)
 
-    assert "ca_file: expected a PEM file" in refused(with_upstream(ca_file=str(tmp_path / "none.pem")))
+    assert "ca_file: expected a PEM file, cannot read" in refused(with_upstream(ca_file=str(tmp_path / "none.pem")))
+    assert "ca_file: expected a PEM file" in refused(with_upstream(ca_file=str(tmp_path)))
+    for useless in (empty, binary):
+        assert f"expected a PEM file with certificates, got {str(useless)!r}" in refused(
+            with_upstream(ca_file=str(useless))
+        )
     assert checked(with_upstream(ca_file=str(authorities)), {}).upstreams["mine"].ca_file == str(authorities)
 
 
 def test_a_ca_file_may_stand_under_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "ca.pem").write_text("")
+    (tmp_path / "ca.pem").write_bytes(Path(certifi.where()).read_bytes())
 
     assert checked(with_upstream(ca_file="~/ca.pem"), {}).upstreams["mine"].ca_file == str(Path(tmp_path, "ca.pem"))
 

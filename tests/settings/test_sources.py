@@ -44,8 +44,10 @@ class TestFile:
         path = tmp_path / "c.toml"
         path.write_bytes(content)
 
-        with pytest.raises(SettingsError, match=r"c\.toml is not TOML"):
+        with pytest.raises(SettingsError, match=r"c\.toml is not TOML") as caught:
             from_file(path)
+
+        assert "codec" not in str(caught.value)
 
 
 class TestEnvironment:

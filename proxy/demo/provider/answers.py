@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxy.demo.provider.asked import Answer, Asked, Call
+from proxy.demo.provider.chat import text_of
 from proxy.demo.provider.extractive import asks_for_summary, summary
 
 Answers = Callable[[Asked, Mapping[str, str]], Answer]
@@ -21,7 +22,7 @@ class Recording:
 
     def __init__(self, messages: Sequence[Mapping[str, Any]], otherwise: Answers | None = None) -> None:
         self._answers = [_answer(message) for message in messages if message["role"] == "assistant"]
-        self._said = {message.get("content") for message in messages if message["role"] == "user"}
+        self._said = {text_of(message) for message in messages if message["role"] == "user"}
         self._otherwise = otherwise or echo
 
     def __call__(self, asked: Asked, headers: Mapping[str, str]) -> Answer:
@@ -61,7 +62,7 @@ def echo(asked: Asked, headers: Mapping[str, str]) -> Answer:
 
 def _answer(message: Mapping[str, Any]) -> Answer:
     return Answer(
-        text=message.get("content") or "",
+        text=text_of(message),
         calls=tuple(
             Call(call_id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
             for call in message.get("tool_calls") or ()

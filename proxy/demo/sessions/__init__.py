@@ -5,12 +5,14 @@ the messages before the k-th assistant message. The shipped session keeps its `s
 """
 
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from proxy.dialects.fields import mapping, objects
 from proxy.errors import SettingsError
 from proxy.wire.body import loads
 
@@ -46,34 +48,56 @@ def shipped() -> Session:
 
 
 def load(path: Path) -> Session:
-    """A session from a file; raises SettingsError when it is none, OSError when it cannot be read."""
-    return read(path.read_bytes(), path.name.partition(".")[0])
+    """A session from a file; raises SettingsError when it is none or cannot be read."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"--session: cannot read {path}: {error.strerror}") from error
+    return read(raw, path.name)
 
 
 def read(raw: bytes, name: str) -> Session:
-    """A session from a file's bytes; raises SettingsError."""
+    """A session from a file's bytes; raises SettingsError. `name`: the file's."""
     try:
         value = loads(gzip.decompress(raw) if raw.startswith(_GZIP) else raw)
-    except (ValueError, EOFError, gzip.BadGzipFile, RecursionError) as error:
-        raise SettingsError(f"--session: {name} is not JSON") from error
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error, RecursionError) as error:
+        raise SettingsError(f"--session: {name}: expected JSON, plain or gzipped, got something else") from error
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list) or not _is_history(messages):
-        raise SettingsError(f"--session: {name} has no `messages` in OpenAI chat format with an assistant's answer")
-    source = value.get("source") or {}
+        raise SettingsError(f"--session: {name}: expected `messages` in OpenAI chat format, with an assistant's answer")
+    source = mapping(value.get("source"))
     place = f"{source.get('repo', '')}/{source.get('path', '')}".strip("/")
     return Session(
-        name=str(value.get("id") or name),
+        name=str(value.get("id") or name.partition(".")[0]),
         agent=str(value.get("agent") or ""),
         source=place,
         licence=str(value.get("licence") or ""),
-        tools=tuple(value.get("tools") or ()),
+        tools=tuple(objects(value.get("tools"))),
         messages=tuple(messages),
         stitched=bool(value.get("stitched")),
     )
 
 
 def _is_history(messages: list[Any]) -> bool:
-    if not all(isinstance(message, dict) for message in messages):
+    if not all(map(_is_message, messages)):
         return False
     roles = [message.get("role") for message in messages]
     return "assistant" in roles[1:] and roles[0] != "assistant"
+
+
+def _is_message(message: Any) -> bool:
+    content, calls = mapping(message).get("content"), mapping(message).get("tool_calls") or []
+    if not isinstance(mapping(message).get("role"), str) or not isinstance(calls, list):
+        return False
+    said = content is None or isinstance(content, str) or _all_objects(content)
+    return said and all(map(_is_call, calls))
+
+
+def _all_objects(value: Any) -> bool:
+    return isinstance(value, list) and len(objects(value)) == len(value)
+
+
+def _is_call(call: Any) -> bool:
+    function = mapping(mapping(call).get("function"))
+    held = (mapping(call).get("id"), function.get("name"), function.get("arguments"))
+    return all(isinstance(text, str) for text in held)

@@ -38,6 +38,14 @@ def test_a_recording_gives_the_answer_of_the_requests_turn():
     assert answers(asked("found", assistants=1, by_user=False), {}).reasoning == "because"
 
 
+def test_what_was_said_in_parts_is_known_as_well():
+    said = [{"type": "text", "text": "begin"}, {"type": "image_url", "image_url": {"url": "https://h/p.png"}}]
+    answers = Recording([{"role": "user", "content": said}, {"role": "assistant", "content": said[:1]}])
+
+    assert answers(asked(), {}).text == "begin"
+    assert answers(asked("another"), {}).text == "You said: another"
+
+
 def test_the_header_names_the_turn_of_a_compacted_history():
     assert Recording(SESSION)(asked("found", by_user=False), {"x-demo-turn": "1"}).text == "done"
 

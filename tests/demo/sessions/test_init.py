@@ -44,14 +44,37 @@ def test_a_file_may_be_compressed(tmp_path):
     "raw",
     [
         b"not json",
+        b"",
         b"\x1f\x8bbroken",
+        gzip.compress(b"{}")[:-4],
+        gzip.compress(b"[1, 2, 3]")[:10] + b"\xff" * 20,
         b"[]",
         b'{"messages": 1}',
         b'{"messages": ["a"]}',
         b'{"messages": [{"role": "user", "content": "a"}]}',
         b'{"messages": [{"role": "assistant", "content": "a"}]}',
+        b'{"messages": [{"role": "user", "content": 5}, {"role": "assistant", "content": "a"}]}',
+        b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": 5}]}',
+        b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [1]}]}',
+        b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"id": "c"}]}]}',
+        b'{"messages": [{"role": "user", "content": [1]}, {"role": "assistant", "content": "a"}]}',
+        b'{"messages": [{"role": [], "content": "a"}, {"role": "assistant", "content": "a"}]}',
+        b'{"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}]}',
     ],
 )
 def test_what_is_no_session_is_refused_with_its_name(raw):
-    with pytest.raises(SettingsError, match="--session: mine"):
-        read(raw, "mine")
+    with pytest.raises(SettingsError, match=r"--session: mine\.json: expected"):
+        read(raw, "mine.json")
+
+
+def test_what_else_is_not_as_expected_is_left_out():
+    session = read(json.dumps({"messages": MESSAGES, "source": "me", "tools": [1, {"a": 1}]}).encode(), "mine.json")
+
+    assert (session.source, session.tools) == ("", ({"a": 1},))
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path):
+    with pytest.raises(SettingsError, match=r"--session: cannot read .*/none\.json: No such file or directory"):
+        load(tmp_path / "none.json")
+    with pytest.raises(SettingsError, match=r"--session: cannot read .*: Is a directory"):
+        load(tmp_path)
