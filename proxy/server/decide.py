@@ -168,11 +168,16 @@ def _prepared(
 
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
     """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
+    in_force = shared.board.mode_of(session)
     match headers.get(_MODE_HEADER, "").strip().lower():
         case "off" | "observe" | "prune" as wish:
             return shared.board.allowed(wish, session)
+        case "":
+            return in_force
         case _:
-            return shared.board.mode_of(session)
+            # Not the value: what stands in the wrong header may be a key.
+            log.warning("unknown_mode", header=_MODE_HEADER, expected="off, observe or prune", mode=in_force)
+            return in_force
 
 
 async def _said(shared: Shared, call: Call) -> None:

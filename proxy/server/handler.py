@@ -14,7 +14,6 @@ from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.dialects.models import windows_in
 from proxy.errors import StoreError
-from proxy.exchange.prepare import Ready
 from proxy.exchange.reasoning import keeps_reasoning
 from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger, Settlement
@@ -46,6 +45,7 @@ from proxy.wire.sse_filter import EventFilter
 HTTP_OK = 200
 _SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream", b"application/json"})
 """Content types under which gateways stream, too."""
+_MODE = b"x-context-mode"
 _MOST_LIST_BYTES = 8 * 1024 * 1024
 _MOST_KEPT_BYTES = 16 * 1024
 """Of a body, while its answer streams: less is not worth the steps that it takes to forget it."""
@@ -149,7 +149,7 @@ class Handler:
         hides = call.ready.asked_usage and _may_stream(answer)
         await call.exchange.respond(
             answer,
-            extra=_notes(call.ready),
+            extra=_notes(call),
             held=held,
             transform=EventFilter(call.dialect.is_usage_only) if hides else None,
             observe=call.reader.feed,
@@ -197,8 +197,9 @@ def _let_go(call: Call, *, transcribed: bool) -> None:
     call.raw = b""
 
 
-def _notes(ready: Ready) -> list[tuple[bytes, bytes]]:
+def _notes(call: Call) -> list[tuple[bytes, bytes]]:
     """What the client is told, in headers only."""
+    ready, wish = call.ready, call.exchange.named.get(_MODE, b"").strip().lower()
     notes = [
         (b"x-context-session", ready.anchor.session.encode()),
         (b"x-context-estimated-input-tokens", b"%d" % ready.estimated),
@@ -207,4 +208,6 @@ def _notes(ready: Ready) -> list[tuple[bytes, bytes]]:
     ]
     if ready.summarised:
         notes.append((b"x-context-compacted", b"1"))
+    if wish and wish != call.policy.mode.encode():
+        notes.append((_MODE, call.policy.mode.encode()))
     return notes

@@ -41,6 +41,7 @@ _NOT_CLIENT = _HOP_BY_HOP | {
     b"x-context-basis",
     b"x-context-removed-tokens",
     b"x-context-compacted",
+    b"x-context-mode",
 }
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _AS_LINE = b": ".join

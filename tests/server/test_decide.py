@@ -135,6 +135,31 @@ async def test_the_requests_own_mode_wins_over_the_setting(mode, header, pruned)
     assert "x-context-mode" not in provider.received[0].headers
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("nonsense", "prune"),
+        ("prune;q=1", "prune"),
+        ("prune", None),
+        ("Observe", None),
+        ("off", None),
+        ("", None),
+        (None, None),
+    ],
+)
+async def test_a_wish_that_is_none_of_the_modes_is_answered_with_the_one_in_force(header, told):
+    provider = a_provider()
+    with capture_logs() as logs:
+        async with eager(provider) as house:
+            answer = await house.chat(SEEN, headers={} if header is None else {"x-context-mode": header})
+    warnings = [line for line in logs if line["event"] == "unknown_mode"]
+
+    assert answer.status_code == 200
+    assert answer.headers.get("x-context-mode") == told
+    assert [line["mode"] for line in warnings] == ([told] if told else [])
+    assert header is None or not told or header not in str(warnings)
+
+
 async def test_r4_mode_off_still_measures():
     provider = a_provider()
     async with eager(provider, mode="off") as house:

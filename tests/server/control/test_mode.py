@@ -56,6 +56,7 @@ async def test_the_switch_works_at_the_next_call():
     assert plain.headers["x-context-removed-tokens"] == "0"
     # Whoever ordered off at run time meant it: a call cannot ask for more.
     assert asked.headers["x-context-removed-tokens"] == "0"
+    assert asked.headers["x-context-mode"] == "off"
     assert own.headers["x-context-removed-tokens"] == "0"
 
 
