@@ -47,7 +47,7 @@ def first_count(*values: object) -> int | None:
 
 
 def name_of(value: object) -> str:
-    """A model's name as log, store and reports can hold it; empty where there is none.
+    """A model's or a tool's name as log, store and reports can hold it; empty where there is none.
 
     Half of a surrogate pair is legal in JSON, and no text.
     """
@@ -81,7 +81,7 @@ def parse_tools(raw: bytes) -> Tools:
     if not isinstance(definitions, list):
         return NO_TOOLS
     inner = [mapping(item.get("function", item)) for item in objects(definitions)]
-    names = tuple(str(item.get("name") or item.get("type") or "") for item in inner)
+    names = tuple(name_of(item.get("name") or item.get("type")) for item in inner)
     return Tools(digest=digest(definitions), text=dumps(definitions).decode(), names=names)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
 from proxy.conversation.fingerprint import prefix_keys, reply_print, seed_key
-from proxy.conversation.model import Reasoning, Text, ToolResult
+from proxy.conversation.model import Reasoning, Text, ToolCall, ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.conversation.recall import Recall
 from proxy.dialects import DIALECTS
@@ -382,6 +382,17 @@ def test_the_models_name_is_text_that_log_and_store_can_hold(builder):
 
     assert view is not None
     assert view.conversation.model.encode()
+
+
+@every_dialect
+def test_a_tools_name_is_text_that_log_and_store_can_hold(builder):
+    told = [Round(asked="go", calls=(Called(text="x" * 50, tool="a\ud800"),))]
+    body = json.dumps(builder.request(builder.history(told))).encode()
+    view = builder.dialect.view(builder.path, {}, body, Recall())
+
+    assert view is not None
+    calls = [part for message in view.conversation.messages for part in message.parts if isinstance(part, ToolCall)]
+    assert [call.name for call in calls] == ["a?"]
 
 
 def test_a_rule_about_broken_results_is_kept_by_a_lone_surrogate():

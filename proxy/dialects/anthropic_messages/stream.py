@@ -8,7 +8,7 @@ from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
 from proxy.dialects.anthropic_messages.usage import compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
+from proxy.dialects.fields import WholeAnswer, mapping, name_of, objects, parsed
 from proxy.ledger.records import Reply
 from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
@@ -76,7 +76,7 @@ class _Answer:
             return
         self._has_content = True
         if kind == "tool_use" or kind in SERVER_CALLS:
-            self._print.call(str(block.get("name") or ""))
+            self._print.call(name_of(block.get("name")))
             self._calls += kind == "tool_use"
         elif kind == "compaction":
             self._server_edited = True

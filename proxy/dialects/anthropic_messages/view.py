@@ -217,7 +217,7 @@ def _part(item: Any) -> Part:
             arguments = dumps(block.get("input", {})).decode()
             return ToolCall(
                 call_id=str(block.get("id") or ""),
-                name=str(block.get("name") or ""),
+                name=name_of(block.get("name")),
                 arguments=arguments,
                 caller=_caller(block),
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from proxy.dialects.fields import mapping, objects
+from proxy.dialects.fields import mapping, name_of, objects
 from proxy.dialects.gemini.spelling import either
 from proxy.dialects.media import Kind, from_base64
 from proxy.dialects.utility import has_summary
@@ -88,7 +88,7 @@ def _part(part: Any) -> Part:
 
 
 def _name(holder: dict[str, Any]) -> str:
-    return str(holder.get("name") or "")
+    return name_of(holder.get("name"))
 
 
 def _id(holder: dict[str, Any]) -> str:

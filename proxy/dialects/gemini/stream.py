@@ -8,7 +8,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import mapping, objects, parsed
+from proxy.dialects.fields import mapping, name_of, objects, parsed
 from proxy.dialects.gemini.contents import parts_of
 from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, merged, usage_of
@@ -57,7 +57,7 @@ class _Candidate:
             self.calls += 1
             if self.kept is not None:
                 self.kept.call(part)
-            self.print.call(str(call["name"]))
+            self.print.call(name_of(call["name"]))
         return "", True
 
 

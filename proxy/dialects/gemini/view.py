@@ -120,6 +120,6 @@ def parse_tools(raw: bytes) -> Tools:
     names: list[str] = []
     for group in [groups] if isinstance(groups, dict) else objects(groups):
         key = spelled(group, "functionDeclarations")
-        names += [str(declared.get("name") or "") for declared in objects(group.get(key))]
+        names += [name_of(declared.get("name")) for declared in objects(group.get(key))]
         names += [own for own in group if own != key]
     return Tools(digest=digest(groups), text=dumps(groups).decode(), names=tuple(names)) if names else NO_TOOLS

@@ -5,7 +5,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
+from proxy.dialects.fields import WholeAnswer, mapping, name_of, objects, parsed
 from proxy.dialects.openai_chat.reasoning import PLACES, KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
@@ -43,7 +43,7 @@ class _Choice:
                 self._call(call)
         if (old := mapping(delta.get("function_call"))).get("name"):
             self.calls += 1
-            self.print.call(str(old["name"]))
+            self.print.call(name_of(old["name"]))
         return said
 
     def reply(self, visible_chars: int, choices: int) -> Reply:
@@ -66,7 +66,7 @@ class _Choice:
             return
         self._last_ids[index] = identity
         self.calls += 1
-        self.print.call(str(body.get("name") or ""))
+        self.print.call(name_of(body.get("name")))
 
 
 class _Answer:

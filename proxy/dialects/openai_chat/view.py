@@ -181,14 +181,14 @@ def _calls(message: dict[str, Any]) -> list[Part]:
         found.append(
             ToolCall(
                 call_id=str(call.get("id") or ""),
-                name=str(body.get("name") or ""),
+                name=name_of(body.get("name")),
                 arguments=arguments if isinstance(arguments, str) else dumps(arguments).decode(),
                 signed="extra_content" in call,
             )
         )
     old = message.get("function_call")
     if isinstance(old, dict):
-        found.append(ToolCall(call_id="", name=str(old.get("name") or ""), arguments=str(old.get("arguments") or "")))
+        found.append(ToolCall(call_id="", name=name_of(old.get("name")), arguments=str(old.get("arguments") or "")))
     return found
 
 
@@ -197,7 +197,7 @@ def _result(message: dict[str, Any]) -> ToolResult:
     parts = content_parts(content)
     return ToolResult(
         call_id=str(message.get("tool_call_id") or ""),
-        name=str(message.get("name") or ""),
+        name=name_of(message.get("name")),
         text="\n".join(part.text for part in parts if isinstance(part, Text)),
         media=tuple(part for part in parts if isinstance(part, Media)),
         fixed=not isinstance(content, str | list) or any(isinstance(part, Opaque) for part in parts),

@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from proxy.dialects.fields import mapping, objects
+from proxy.dialects.fields import mapping, name_of, objects
 from proxy.dialects.media import from_file, from_url
 from proxy.dialects.utility import has_summary
 from proxy.wire.body import dumps, loads
@@ -80,7 +80,7 @@ def parse_text(role: str, raw: bytes) -> Message:
 def call_name(item: dict[str, Any]) -> str | None:
     """The tool that an output item calls; None when it is no call. Matches the name in `parse_item`."""
     kind = str(item.get("type"))
-    return str(item.get("name") or _CALLS[kind][0]) if kind in _CALLS else None
+    return name_of(item.get("name") or _CALLS[kind][0]) if kind in _CALLS else None
 
 
 def _opaque(item: Any, kind: str) -> Message:
