@@ -13,6 +13,9 @@ from proxy.wire.body import Span, dumps, loads
 _MOST_SMALL_BYTES = 4096
 _MOST_COUNT = 2**53
 """What every reader of JSON takes for the same number, and the store and the log can hold."""
+_ERROR_WORDS = ("message", "msg", "error_msg", "error_message", "error_code", "errors", "detail")
+_WRAPPERS = ("data", "result", "response")
+"""Where a gateway puts an answer, beside a message that all is well."""
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 
 
@@ -83,6 +86,19 @@ def parse_tools(raw: bytes) -> Tools:
     inner = [mapping(item.get("function", item)) for item in objects(definitions)]
     names = tuple(name_of(item.get("name") or item.get("type")) for item in inner)
     return Tools(digest=digest(definitions), text=dumps(definitions).decode(), names=names)
+
+
+def has_any(answer: object, names: Collection[str]) -> bool:
+    """Whether it is a JSON object with something that every answer of its format has."""
+    return isinstance(answer, dict) and not answer.keys().isdisjoint(names)
+
+
+def tells_error(answer: object) -> bool:
+    """Whether a JSON object that is no answer of its format is an error in its server's own words, whatever the status.
+
+    Qianfan says `{"error_code": …, "error_msg": …}` behind a 200, Spark `{"code": …, "message": …}`.
+    """
+    return isinstance(answer, dict) and any(map(answer.get, _ERROR_WORDS)) and not any(map(answer.get, _WRAPPERS))
 
 
 class WholeAnswer:

@@ -375,6 +375,26 @@ def swapped(value, path, new):
 
 
 @every_dialect
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        # Gateways say so behind a 200, each in its own words.
+        ({"code": 10007, "message": "busy", "sid": "x"}, "error"),
+        ({"success": False, "errors": [{"code": 1000}], "result": None}, "error"),
+        ({"error_code": 336003, "error_msg": "busy"}, "error"),
+        ({"object": "error", "message": "busy", "code": 400}, "error"),
+        # No answer of this format, and no error either.
+        ({"code": 200, "message": "ok", "data": {"text": "hi"}}, "truncated"),
+        ({}, "truncated"),
+        ([], "truncated"),
+        ("text", "truncated"),
+    ],
+)
+def test_what_is_no_answer_is_none_whatever_the_status(builder, said, outcome):
+    assert observe(builder.dialect, [json.dumps(said).encode()], stream=False).outcome == outcome
+
+
+@every_dialect
 def test_the_models_name_is_text_that_log_and_store_can_hold(builder):
     plain = builder.request(builder.history([Round(asked="go")]))
     body = json.dumps({**plain, "model": "a\ud800"}).encode()

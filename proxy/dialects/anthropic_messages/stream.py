@@ -8,10 +8,12 @@ from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
 from proxy.dialects.anthropic_messages.usage import compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, mapping, name_of, objects, parsed
+from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.ledger.records import Reply
 from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
+
+_OF_ANSWERS = ("content", "usage", "input_tokens")
 
 
 class _Answer:
@@ -174,6 +176,6 @@ class MessagesAnswer:
     def finish(self, *, complete: bool) -> Observation:
         """What the answer came to."""
         answer = self._body.parsed()
-        self._answer.done = answer is not None
-        self._answer.take(answer)
+        self._answer.done = has_any(answer, _OF_ANSWERS)
+        self._answer.take(answer, "error" if not self._answer.done and tells_error(answer) else "")
         return self._answer.observation(complete=complete)

@@ -8,7 +8,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import mapping, name_of, objects, parsed
+from proxy.dialects.fields import has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.dialects.gemini.contents import parts_of
 from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, merged, usage_of
@@ -18,6 +18,7 @@ from proxy.wire.body import dumps
 from proxy.wire.elements import ElementSplitter
 from proxy.wire.sse import EventSplitter
 
+_OF_ANSWERS = ("candidates", "promptFeedback", "usageMetadata", "totalTokens")
 # Finish reasons that mean "we do not show you this" (API reference, `FinishReason`, 2026-10).
 _BLOCKED = frozenset(
     {
@@ -85,6 +86,8 @@ class _Answer:
         error = inner.get("error")
         if error:
             self._error = error if isinstance(error, dict) else {"message": str(error)}
+        elif not has_any(inner, _OF_ANSWERS) and tells_error(inner):
+            self._error = inner
         for candidate in objects(inner.get("candidates")):
             self._take_candidate(candidate)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, mapping, name_of, objects, parsed
+from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.dialects.openai_chat.reasoning import PLACES, KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
@@ -13,6 +13,8 @@ from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
 from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
+
+_OF_ANSWERS = ("choices", "usage")
 
 
 class _Choice:
@@ -131,7 +133,9 @@ class _Answer:
             visible += choice.print.visible_chars
             calls += choice.calls
             finishes.add(choice.finish)
-        ended = self.done or (bool(finishes) and all(finishes))
+        # An end of nothing is none.
+        answered = bool(choices) or self.usage is not NOT_REPORTED
+        ended = (self.done and answered) or (bool(finishes) and all(finishes))
         outcome = "ok" if complete and ended else "truncated"
         error = self.error or {}
         code = _code_of(error) if error else None
@@ -195,6 +199,8 @@ class ChatAnswer:
         answer = self._body.parsed()
         self._answer.done = answer is not None
         self._answer.take(answer)
+        if self._answer.error is None and not has_any(answer, _OF_ANSWERS) and tells_error(answer):
+            self._answer.error = answer
         return self._answer.observation(complete=complete)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, mapping, objects, parsed
+from proxy.dialects.fields import WholeAnswer, has_any, mapping, objects, parsed, tells_error
 from proxy.dialects.openai_responses.items import COMPACTIONS, call_name
 from proxy.dialects.openai_responses.reasoning import kept_items
 from proxy.dialects.openai_responses.usage import usage_of
@@ -18,6 +18,7 @@ from proxy.tokens.usage import NOT_REPORTED
 from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
+_OF_ANSWERS = ("output", "usage", "input_tokens")
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
@@ -90,7 +91,7 @@ class _Answer:
             if self._keep_reasoning:
                 self._items.append(item)
         elif kind == "error" or (event.get("error") and "response" not in event):
-            self._fail(event)
+            self.fail(event)
         elif isinstance(event.get("response"), dict):
             self.response(event["response"], ends=kind in _ENDS)
         elif kind.endswith(".delta") or kind == "response.output_item.added":
@@ -103,7 +104,7 @@ class _Answer:
         self._dropped = max(self._dropped, len(objects(response.get("input_transformations"))))
         self._edited = self._edited or bool(mapping(response.get("context_management")).get("applied_edits"))
         if response.get("error"):
-            self._fail(response)
+            self.fail(response)
         if not ends:
             return
         self.ended = True
@@ -116,7 +117,7 @@ class _Answer:
             self._reply.whole(output)
             self._items = output
 
-    def _fail(self, holder: dict[str, Any]) -> None:
+    def fail(self, holder: dict[str, Any]) -> None:
         """Errors come flat, nested, or as a bare text beside a code (xAI)."""
         error = holder.get("error")
         found = error if isinstance(error, dict) else {**holder, "message": error or holder.get("message")}
@@ -167,7 +168,8 @@ class ResponsesStream:
 
     def _take(self, name: str, data: bytes) -> None:
         if data.strip() == b"[DONE]":
-            self._answer.ended = True
+            # An end of nothing is none.
+            self._answer.ended = self._answer.ended or self._answer.has_content
         elif data:
             self._answer.event(name, parsed(data))
 
@@ -194,5 +196,8 @@ class ResponsesAnswer:
         """What the answer came to."""
         response = self._body.parsed()
         if isinstance(response, dict):
-            self._answer.response(response, ends=True)
+            known = has_any(response, _OF_ANSWERS)
+            self._answer.response(response, ends=known)
+            if not known and tells_error(response):
+                self._answer.fail(response)
         return self._answer.observation(complete=complete)

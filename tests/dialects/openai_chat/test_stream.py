@@ -52,6 +52,8 @@ def call(index=0, identity="", name="", arguments=""):
         ),
         # Azure's first chunk has no choices, and no usage.
         ([{"choices": [], "prompt_filter_results": []}, chunk(content="hi")], False, "truncated"),
+        # The end of nothing.
+        ([], True, "truncated"),
         ([chunk(content="hi"), chunk(finish="length")], True, "ok"),
         ([chunk(content="hi"), chunk(finish="content_filter")], True, "blocked"),
         ([chunk(content="hi"), {"error": {"message": "late", "code": 504}}], True, "error"),

@@ -186,7 +186,11 @@ def test_an_answer_of_a_compaction_alone_is_a_good_answer():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"data: 5\n\n", b"data: {\n\n", b"<html>", b'data: {"type":"response.completed","response":7}\n\n']
+    "body",
+    [
+        *(b"", b"data: 5\n\n", b"data: {\n\n", b"<html>", b"data: [DONE]\n\n"),
+        b'data: {"type":"response.completed","response":7}\n\n',
+    ],
 )
 def test_nonsense_is_a_truncated_answer(body):
     assert read(body).outcome == "truncated"
