@@ -81,7 +81,8 @@ def parse_tools(raw: bytes) -> Tools:
     A provider's own tool has no name; its type stands for it.
     """
     definitions = loads(raw)
-    if not isinstance(definitions, list):
+    # An empty list (Claude Code's title call) brings none of what a provider puts in front of tools.
+    if not (isinstance(definitions, list) and definitions):
         return NO_TOOLS
     inner = [mapping(item.get("function", item)) for item in objects(definitions)]
     names = tuple(name_of(item.get("name") or item.get("type")) for item in inner)

@@ -15,13 +15,20 @@ _ASKS = (
     "Generate a title for this conversation",  # opencode, Kilo
     "Your task is to create a detailed summary of the conversation so far",  # Claude Code, older
     "First, reason in your scratchpad. Then, generate the <state_snapshot>",  # Gemini CLI, Qwen Code
+    "### State Update: Agent Continuity",  # Gemini CLI
+    "You are the component that summarizes a conversation when its context window is about to overflow",  # Qwen Code
+    "Please provide a concise summary of our conversation so far, capturing the key context",  # Continue
+    "Given the following... please reply with a title for the chat",  # Continue
 )
 # At the start of the system text.
 _SYSTEMS = (
     "You are a title generator",  # opencode, Kilo
     "You are a helpful AI assistant tasked with summarizing conversations",  # opencode, Claude Code
     "You are the component that summarizes internal chat history",  # Gemini CLI, Qwen Code
+    "You are a specialized system component responsible for distilling chat history",  # Gemini CLI
     "You are a context summarization assistant",  # pi
+    "You are a context summarization agent",  # opencode
+    "You are naming a coding session",  # Claude Code
 )
 
 # At the start of a user message: the history before it was already replaced by this text.

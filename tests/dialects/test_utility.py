@@ -26,6 +26,10 @@ def said(role, *texts, parts=()):
         "Generate a title for this conversation:",
         "\n  Your task is to create a detailed summary of the conversation so far, paying close attention",
         "First, reason in your scratchpad. Then, generate the <state_snapshot>.",
+        "### State Update: Agent Continuity\n\nThe conversation history has been truncated.",
+        "You are the component that summarizes a conversation when its context window is about to overflow. The summary",
+        "Please provide a concise summary of our conversation so far, capturing the key context, decisions made,",
+        "Given the following... please reply with a title for the chat that is 3-4 words in length,",
     ],
 )
 def test_a_call_whose_last_user_message_asks_for_it_is_a_side_call(asked):
@@ -43,6 +47,9 @@ def test_a_call_whose_last_user_message_asks_for_it_is_a_side_call(asked):
         "You are a helpful AI assistant tasked with summarizing conversations.",
         "You are the component that summarizes internal chat history into a given structure.",
         "You are a context summarization assistant. Your task is to read a conversation",
+        "You are a specialized system component responsible for distilling chat history into a structured XML",
+        "You are a context summarization agent. You are given a conversation between a user and an agent.",
+        "You are naming a coding session so the user can pick it out of a long list of sessions.",
     ],
 )
 def test_a_call_with_such_a_system_text_and_without_tools_is_a_side_call(system):

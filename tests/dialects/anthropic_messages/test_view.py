@@ -3,7 +3,7 @@ from base64 import b64encode
 
 import pytest
 
-from proxy.conversation.model import Media, Opaque, Reasoning, Text, ToolCall, ToolResult
+from proxy.conversation.model import NO_TOOLS, Media, Opaque, Reasoning, Text, ToolCall, ToolResult
 from proxy.conversation.pairing import pairs
 from proxy.conversation.recall import Recall
 from proxy.dialects.anthropic_messages.view import parse_message, view_body
@@ -291,6 +291,25 @@ def test_a_compaction_by_claude_code_is_a_side_call():
     )
 
     assert view.conversation.utility
+
+
+def test_claude_codes_call_for_a_title_is_a_side_call_without_tools():
+    """As it was seen to go out: three system blocks, and an empty list of tools."""
+    view = viewed(
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "<session>\nfix it\n</session>\n\nWrite the title in …"}],
+        },
+        system=[
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=sdk-py;"},
+            {"type": "text", "text": "You are a Claude agent, built on Anthropic's Claude Agent SDK.", **MARK},
+            {"type": "text", "text": "You are naming a coding session so the user can pick it out.", **MARK},
+        ],
+        tools=[],
+        thinking={"type": "disabled"},
+    )
+    assert view.conversation.utility
+    assert view.conversation.tools == NO_TOOLS
 
 
 @pytest.mark.parametrize(
