@@ -122,7 +122,8 @@ def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
 
 
 def _outcome(observation: Observation, circumstances: Circumstances) -> str:
-    if circumstances.client_gone:
+    # Codex leaves when it has read the last event, and does not wait for the end of the stream.
+    if circumstances.client_gone and observation.outcome != "ok":
         return "client_closed"
     if circumstances.status == 0 or circumstances.status >= 400:
         return "error"

@@ -134,9 +134,13 @@ async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | 
         return answer, ()
     held: list[bytes] = []
     second = await understood(shared, call, answer, held)
-    if refusal.reasoning != "altered" or second is None or second.kind != "overflow":
+    if (
+        refusal.reasoning != "altered"
+        or second is None
+        or not (second.kind == "overflow" or second.reasoning == "altered")
+    ):
         return answer, tuple(held)
-    # The history no longer fits without our edits, and behind them its reasoning was refused.
+    # The history no longer fits without our edits, or its reasoning was signed behind earlier ones; behind all it was refused.
     original, call.policy = call.ready, before[0]
     again = await sent_bound(shared, call, refusal)
     if again is not None:

@@ -125,4 +125,5 @@ def _observed(reader: Reader | None, end: End) -> Observation:
     if reader is None:
         error = end.error
         return Observation(outcome="error", error_type=error.kind if error is not None else "")
-    return reader.finish(complete=end.outcome == "complete")
+    # Nothing broke off where the client left: whether it had all of its answer by then, the answer tells.
+    return reader.finish(complete=end.outcome in ("complete", "client_closed"))

@@ -44,7 +44,8 @@ def settled(history=None, *, policy=QUIET, usage=USED, observed=None, **circumst
         ("error", USED, {}, False, "error"),
         ("truncated", NOT_REPORTED, {}, False, "truncated"),
         ("truncated", USED, {}, True, "truncated"),
-        ("ok", USED, {"client_gone": True}, True, "client_closed"),
+        ("ok", USED, {"client_gone": True}, True, "ok"),
+        ("truncated", USED, {"client_gone": True}, True, "client_closed"),
         ("truncated", NOT_REPORTED, {"client_gone": True}, False, "client_closed"),
         ("ok", USED, {"status": 429}, False, "error"),
         ("ok", NOT_REPORTED, {"status": 0}, False, "error"),
@@ -170,7 +171,7 @@ def test_the_row_says_how_many_samples_corrected_the_estimate():
         {"observed": {"outcome": "truncated"}},
         {"observed": {"server_edited": True}},
         {"usage": NOT_REPORTED},
-        {"client_gone": True},
+        {"observed": {"outcome": "truncated"}, "client_gone": True},
     ],
 )
 def test_troubled_calls_teach_nothing(trouble):

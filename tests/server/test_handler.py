@@ -165,6 +165,30 @@ async def test_r25_a_client_that_leaves_closes_the_upstream_and_is_settled():
     assert turn.outcome == "client_closed"
 
 
+async def test_a_client_that_leaves_when_it_has_the_last_event_has_its_answer():
+    """As Codex does, while the end of the stream is still on its way."""
+    provider, over = a_provider(), asyncio.Event()
+
+    async def lingering(scope, receive, send):
+        async def held(message):
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                await over.wait()
+            await send(message)
+
+        await provider(scope, receive, held)
+
+    async with a_house(lingering) as house:
+        body = {"model": "gpt-4o", "input": "one", "stream": True}
+        async with house.http.stream("POST", "/v1/responses", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith('data: {"type":"response.completed"'):
+                    break
+        (turn,) = await settled(house, 1)
+        over.set()
+
+    assert (turn.outcome, turn.usage.input_tokens) == ("ok", turn.estimated)
+
+
 async def test_r25_a_client_that_leaves_before_the_head_is_settled_too():
     provider = a_provider()
     provider.delay_s = 5.0

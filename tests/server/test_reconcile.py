@@ -279,6 +279,21 @@ async def test_a_model_that_binds_reasoning_to_its_prefix_and_is_not_known_for_i
     assert len(refused(provider)) <= 3 + (not known)
 
 
+async def test_where_a_later_edit_is_refused_those_stay_that_signed_thinking_was_made_behind():
+    """The client's own bytes would be refused as well: their thinking was signed for what had gone out."""
+    provider = a_thinker(prefix_check=True)
+    async with a_house(provider, prune=EAGER, compact=OFF) as house:
+        client = MessagesClient(house, "claude-sonnet-4-5", drops=False)
+        # Taken for a model that does not look at closed turns; in the open one the same comes twice.
+        await client.say("first", results=lambda at: long(min(at, 4)))
+        await client.say("second", results=long)
+        turns = await house.turns("main")
+
+    assert client.statuses == ALL_OK
+    assert turns[-1].edits["repeat"] == 1
+    assert refused(provider) == [400, 400]
+
+
 def thinking_record(asked, headers):
     told = with_record()(asked, headers)
     return told if "## Goal" in told.text else thinks(asked, headers)
