@@ -1,4 +1,4 @@
-"""What a person said that must not be put into other words: short messages whole, rules out of longer ones.
+"""What must not be put into other words: of what a person said short messages whole and rules out of longer ones, and instructions.
 
 A model that writes summaries of its own summaries keeps rules for two or three rounds and then loses them. A client
 sends its whole history every time, so the user's own words are taken from there anew at each compaction and stand
@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from proxy.compaction.span import words
 from proxy.conversation.model import Message, Text
 
 _SHORT_CHARS = 280
@@ -55,6 +56,21 @@ def _rank(statement: str) -> int:
     if _RULE.search(statement):
         return 0
     return 1 if _PRECISE.search(statement) else 2
+
+
+def instructions(messages: Sequence[Message], most_chars: int) -> str:
+    """System messages inside the history, each whole and once, in their order; the newest where there is no room for all.
+
+    There, and not in the system text, Claude Code says most of what it has to say to newer models.
+    """
+    kept: list[str] = []
+    left = most_chars
+    for message in reversed(messages):
+        text = words(message) if message.role == "system" else ""
+        if text and text not in kept and len(text) <= left:
+            kept.append(text)
+            left -= len(text)
+    return "\n\n".join(reversed(kept))
 
 
 def missing_in(text: str, statements: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ MOST_SHARE = 0.8
 """A summary must make the history at least a fifth smaller by the same estimator (kimi-code's rule, 2026)."""
 
 _OPENING = "Record of this conversation so far; what follows it is newer."
+_TOLD = "Instructions from the system that stood here, word for word:"
 _KEPT = "What the user said, word for word; later words count more than earlier ones:"
 _NAMES = "Also named lately:"
 _QUOTE = "The user's newest request, word for word:"
@@ -27,12 +28,14 @@ class Verdict:
     """Share of the pinned facts (identifiers of the newest part of the span) that it still holds."""
 
 
-def standing_text(summary: str, quote: str, kept: Sequence[str] = (), names: Sequence[str] = ()) -> str:
+def standing_text(summary: str, quote: str, kept: Sequence[str] = (), names: Sequence[str] = (), told: str = "") -> str:
     """The user message that stands in place of the span.
 
-    `kept` and `names`: what the user said, and what was named lately, as far as the summary does not hold it.
+    `kept` and `names`: what the user said, and what was named lately, as far as the summary does not hold it. `told`: system
+    messages of the span.
     """
     blocks = (
+        (_TOLD, told),
         (_KEPT, "\n".join(f"- {words}" for words in kept)),
         (_NAMES, " ".join(names)),
         (_QUOTE, quote),
@@ -43,7 +46,7 @@ def standing_text(summary: str, quote: str, kept: Sequence[str] = (), names: Seq
 def bare(text: str) -> str:
     """A standing text as an earlier record for the next summary: without the frame that the next one gets anew."""
     body = text.removeprefix(_OPENING).lstrip()
-    for mark in (_QUOTE, _NAMES, _KEPT):
+    for mark in (_QUOTE, _NAMES, _KEPT, _TOLD):
         body = body.rpartition(f"\n\n{mark}\n")[0] or body
     return body
 

@@ -103,7 +103,9 @@ def cut_positions(messages: Sequence[Message]) -> list[int]:
     """All indices before which the history can be cut, in order.
 
     A call is never parted from its result nor from the calls that its code makes, nor reasoning that is an element of its own
-    (Responses) from what follows, up to the answer's end: providers refuse the one without the other.
+    (Responses) from what follows, up to the answer's end: providers refuse the one without the other. Nor is a system message
+    inside the history parted from what follows: Anthropic takes no message of the user behind it (400 "role 'system' must
+    precede an 'assistant' message or end the array").
     """
     closed = [True] * (len(messages) + 1)
     answered = ((pair.call_message, pair.message) for pair in pairs(messages) if pair.call_message >= 0)
@@ -114,7 +116,7 @@ def cut_positions(messages: Sequence[Message]) -> list[int]:
         leads = _leads(message)
         led = leads or (led and message.role == "assistant")
         # Of an answer of text and a call, both want the reasoning in front of them.
-        if leads or (led and messages[index + 1].role == "assistant"):
+        if leads or message.role == "system" or (led and messages[index + 1].role == "assistant"):
             closed[index + 1] = False
     return [index for index, whole in enumerate(closed) if whole]
 

@@ -7,7 +7,7 @@ may stand. Nothing here calls anyone.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from proxy.compaction.constraints import missing_in, word_for_word
+from proxy.compaction.constraints import instructions, missing_in, word_for_word
 from proxy.compaction.policy import (
     CompactPolicy,
     stage_of,
@@ -248,15 +248,17 @@ def summarise_edit(
 ) -> tuple[Summarise | None, Verdict]:
     """The edit that puts the summary in place, if it is good enough to stand there.
 
-    What it lost of the user's own words and of the names that the newest messages are about stands behind it.
+    What it lost of the user's own words and of the names that the newest messages are about stands behind it, and what the
+    system said in between.
     """
     pinned = _pinned(need, received, count)
     covered = _told(replace(need, earlier_last=-1), received)
     allowed = _AIM * need.history_tokens - (need.history_tokens - need.before_tokens) - count(summary + need.span.quote)
-    most_chars = int(min(_SAID_SHARE * need.summary_tokens, allowed) * _CHARS_PER_TOKEN)
+    told = instructions(covered, int(min(need.summary_tokens, allowed) * _CHARS_PER_TOKEN))
+    most_chars = int(min(_SAID_SHARE * need.summary_tokens, allowed - count(told)) * _CHARS_PER_TOKEN)
     kept = missing_in(summary + need.span.quote, word_for_word(covered, most_chars))
     names = tuple(name for name in pinned if name not in summary)
-    text = standing_text(summary, need.span.quote, kept, names)
+    text = standing_text(summary, need.span.quote, kept, names, told)
     after = count(text) + 4
     verdict = judge(
         summary,

@@ -3,7 +3,7 @@
 Behind the last message is behind the tool results, where every format takes a user's text: chat and Responses after
 their results, Messages and Gemini as a further user turn (consecutive ones are read as one, results first). An answer
 that the client has begun (its last message is the assistant's) is not interrupted, nor is code that waits for results:
-Messages refuses everything beside them.
+Messages refuses everything beside them. A system message at the end stays the end: behind it Messages takes an answer only.
 
 The edit names the ids of what it says, so that a plan never takes the same message twice, whatever the queue says.
 """
@@ -26,7 +26,8 @@ def queued_edits(draft: Draft, queued: Sequence[Queued]) -> tuple[Insert, ...]:
     text = "\n\n".join(message.text for message in waiting)
     tokens = draft.scale.weigh_text(text) + draft.scale.overheads.message
     ids = tuple(message.id for message in waiting)
-    return (Insert(after=draft.received.keys[-1], text=text, tokens_after=tokens, ids=ids),)
+    follows = len(messages) > 1 and messages[-1].role == "system" and messages[-2].role != "assistant"
+    return (Insert(after=draft.received.keys[-2 if follows else -1], text=text, tokens_after=tokens, ids=ids),)
 
 
 def _runs_code(last: Message) -> bool:

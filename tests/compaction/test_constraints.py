@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.compaction.constraints import missing_in, word_for_word
+from proxy.compaction.constraints import instructions, missing_in, word_for_word
 from proxy.conversation.model import Message, Text, ToolResult
 
 
@@ -32,6 +32,15 @@ def test_rules_go_before_other_words_and_newer_before_older_ones():
     assert word_for_word(messages, 23) == ("You must use spaces.",)
     assert word_for_word(messages, 46) == ("You must use tabs.", "You must use spaces.")
     assert word_for_word(messages, 60) == ("You must use tabs.", "We met Bob.", "You must use spaces.")
+
+
+def test_system_messages_are_kept_whole_each_once_the_newest_where_there_is_little_room():
+    first, second = said("You work in /repo.", "Be brief.", role="system")
+    messages = [*said("go"), first, *said("ok", role="assistant"), second, *said("on"), second]
+
+    assert instructions(messages, 100) == "You work in /repo.\n\nBe brief."
+    assert instructions(messages, 20) == "Be brief."
+    assert instructions(messages, 8) == instructions(said("go"), 100) == ""
 
 
 def test_only_people_are_listened_to():

@@ -54,9 +54,10 @@ def test_the_users_words_the_names_and_the_newest_request_stand_behind_it():
     assert text.index("done") < text.index("- never push") < text.index("src/a.py") < text.index("do this now")
 
 
-@given(st.text("ab \n", min_size=1).filter(str.strip), st.booleans(), st.booleans(), st.booleans())
-def test_a_standing_text_gives_back_the_bare_record(summary, quoted, kept, named):
-    text = standing_text(summary, "q" if quoted else "", ("k",) if kept else (), ("n",) if named else ())
+@given(st.text("ab \n", min_size=1).filter(str.strip), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_a_standing_text_gives_back_the_bare_record(summary, quoted, kept, named, told):
+    quote, said, names = "q" if quoted else "", ("k",) if kept else (), ("n",) if named else ()
+    text = standing_text(summary, quote, said, names, "t" if told else "")
 
     assert bare(text) == summary.strip()
 

@@ -146,6 +146,19 @@ def test_no_cut_parts_code_from_the_calls_that_it_makes():
     assert cut_positions(running[2:]) == [0, 2, 4]
 
 
+def test_no_cut_parts_a_system_message_from_the_answer_to_it():
+    """As Claude Code sends them; at the end it is the last word."""
+    history = (
+        said(Text(text="go"), role="user"),
+        said(Text(text="# Environment"), role="system"),
+        said(call("a")),
+        said(result("a"), role="user"),
+        said(Text(text="be brief"), role="system"),
+    )
+
+    assert cut_positions(history) == [0, 1, 4, 5]
+
+
 def test_orphans_may_be_cut_off():
     assert cut_positions([said(result("x")), said(result("y"))]) == [0, 1, 2]
 

@@ -256,6 +256,14 @@ def test_what_the_user_said_stands_beside_every_summary():
     assert "Never touch legacy/." in edit.text
 
 
+def test_what_the_system_said_in_between_stands_beside_every_summary():
+    history = [user("a"), {"role": "system", "content": "You work in /repo."}, *HISTORY[1:]]
+    received, need = a_need(history=history)
+    edit, _ = summarise_edit(need, received, RECORD, finished=True, by_model=True, count=count)
+
+    assert "You work in /repo." in edit.text
+
+
 def test_the_record_without_a_model_is_a_fifth_of_the_span_and_the_same_every_time():
     received, need = a_need()
     text = made_without_model(need, received, count)

@@ -89,19 +89,20 @@ def test_a_record_never_costs_more_at_once_than_the_purse_holds():
 
 
 @pytest.mark.parametrize(
-    "kept",
+    ("kept", "first"),
     [
-        a_message("user", Media(kind="image")),
-        a_message("system", Text(text="from now on, be brief")),
-        a_message("user", Opaque(kind="unknown", size_chars=9)),
+        (a_message("user", Media(kind="image")), 12),
+        # With the answer to them: Anthropic takes no message of the user behind them.
+        (a_message("system", Text(text="from now on, be brief")), 14),
+        (a_message("user", Opaque(kind="unknown", size_chars=9)), 12),
     ],
 )
-def test_instructions_attachments_and_what_we_cannot_read_stay(kept):
+def test_instructions_attachments_and_what_we_cannot_read_stay(kept, first):
     messages = rounds(*STEPS)
     messages.insert(11, kept)
     situation = situation_of(answered(messages))
 
-    assert span_of(early_record(situation, EARLY), situation)[0] == 12
+    assert span_of(early_record(situation, EARLY), situation)[0] == first
 
 
 def test_calls_and_results_are_never_parted():

@@ -95,6 +95,16 @@ def test_while_nothing_is_changed_nothing_is_said(mode):
     assert said(ready.plan) == frozenset()
 
 
+def test_a_system_message_at_the_end_stays_the_end():
+    """Behind it Anthropic takes nothing but the answer."""
+    last = {"role": "system", "content": "be brief"}
+    ready = prepared(a_received([*HISTORY, last]), FIRST)
+
+    assert messages_of(ready.body) == [*HISTORY, {"role": "user", "content": "also the tests"}, last]
+    alone = prepared(a_received([user(), answered("fine"), last]), FIRST)
+    assert messages_of(alone.body)[-1] == {"role": "user", "content": "also the tests"}
+
+
 def test_an_answer_that_the_client_has_begun_is_not_interrupted():
     received = a_received([user(), answered("Once upon")])
 
