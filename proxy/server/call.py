@@ -66,7 +66,7 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
     started: float
     """`time.perf_counter` when the body was whole."""
     queued: tuple[Queued, ...] = ()
-    """Messages that waited for this conversation when the call came."""
+    """Messages that waited for this conversation when the call came; once it is decided, those of them that it says."""
     counts_only: bool = False
     """The request asks for a count: it gets the plan, and is no turn."""
     reader: Reader | None = None

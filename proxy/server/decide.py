@@ -183,14 +183,18 @@ def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
 async def _said(shared: Shared, call: Call) -> None:
     """Messages that stand in what goes out no longer wait."""
     known = said(call.ready.sent_plan)
-    if any(message.id in known for message in call.queued):
+    call.queued = tuple(message for message in call.queued if message.id in known)
+    if call.queued:
         await shared.board.drop(call.ready.anchor.session, known)
 
 
-async def unsaid(shared: Shared, call: Call) -> None:
-    """The call came to nothing: what it said waits again. A plan that has it in spite of that takes it no second time."""
-    known = said(call.ready.plan)
-    back = tuple(message for message in call.queued if message.id in known)
+async def unsaid(shared: Shared, call: Call, *, came_through: bool) -> None:
+    """What this call did not say after all waits again. A plan that has it in spite of that takes it no second time.
+
+    `came_through`: the provider has read what went out last, which is not always what was decided first.
+    """
+    heard = said(call.ready.sent_plan) if came_through else frozenset()
+    back = tuple(message for message in call.queued if message.id not in heard)
     if back:
         await shared.board.give_back(call.ready.anchor.session, back)
 

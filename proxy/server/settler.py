@@ -53,9 +53,9 @@ class Settler:
         with self._harmless:
             await shared.ledger.settle(*[settlement for _, _, settlement in calls])
         for call, settled, _ in calls:
-            if call.queued and settled.turn.outcome not in ("ok", "blocked"):
+            if call.queued:
                 with self._harmless:
-                    await unsaid(shared, call)
+                    await unsaid(shared, call, came_through=settled.turn.outcome in ("ok", "blocked"))
         for call, settled, _ in calls:
             turn = settled.turn
             with self._harmless:

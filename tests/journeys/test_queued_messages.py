@@ -138,6 +138,18 @@ async def test_after_a_call_that_failed_they_wait_again_and_are_still_said_once(
         assert json.dumps(lodge.sent()).count(NOTE) == 1
 
 
+async def test_what_the_provider_refuses_to_hear_waits_again():
+    """The request then goes out as the client sent it."""
+    async with a_lodge() as lodge:
+        history, session = await begun(lodge)
+        lodge.provider.refuse_next(400, {"error": {"message": "no such message here"}})
+        answer = await lodge.chat(history)
+
+        assert answer.status_code == 200
+        assert NOTE not in json.dumps(lodge.sent())
+        assert await waiting_in(lodge, session) == [NOTE]
+
+
 async def test_a_client_that_goes_another_way_after_a_failure_hears_them_there():
     async with a_lodge() as lodge:
         history, session = await begun(lodge)
