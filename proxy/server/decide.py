@@ -16,9 +16,9 @@ from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.receive import NO_MEMORY, Memory, Received
 from proxy.ledger.records import Queued
-from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.ahead import Ahead
 from proxy.server.call import Call, Shared
+from proxy.server.habits import Habit
 from proxy.server.learning import pupil
 from proxy.server.past import remember
 from proxy.server.policies import Known
@@ -70,7 +70,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
 
 
 def _policy(
-    shared: Shared, upstream: str, received: Received, known: Known, lesson: Lesson, *, counts_only: bool
+    shared: Shared, upstream: str, received: Received, known: Known, habit: Habit, *, counts_only: bool
 ) -> Policy:
     """The settings' policy with what was learned meanwhile."""
     settled, habits = known.policy, shared.habits
@@ -78,9 +78,9 @@ def _policy(
         known,
         ask_usage=settled.ask_usage and not received.view.asks_usage and upstream not in habits.silent,
         auto_cache=settled.auto_cache and (upstream, received.conversation.model) not in habits.unmarked,
-        alternates=(upstream, received.conversation.model) in habits.alternating,
+        alternates=habit.alternates,
         replay_only=counts_only,
-        lesson=lesson,
+        lesson=habit.reasoning,
         lengths=shared.lifetimes.known(),
     )
 
@@ -110,7 +110,7 @@ async def _predicted(
     if not small:
         await weigh_all(shared, received, scale, known.policy)
     counts_only = dialect.is_count(exchange.route.rest_path)
-    policy = _policy(shared, upstream, received, known, habit.reasoning, counts_only=counts_only)
+    policy = _policy(shared, upstream, received, known, habit, counts_only=counts_only)
 
     def predict() -> Call:
         ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)

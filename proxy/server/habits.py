@@ -12,6 +12,7 @@ from proxy.server.bounded import put
 
 _MOST_LISTED = 2_000
 """Models of an upstream; the newest stay."""
+_YES = b"yes"
 
 log = structlog.get_logger("proxy")
 
@@ -23,6 +24,8 @@ class Habit(NamedTuple):
     """See `Habits.window`."""
     reasoning: Lesson
     """See `Habits.reasoning`."""
+    alternates: bool = False
+    """See `Habits.alternates`."""
 
 
 class Habits:
@@ -33,30 +36,33 @@ class Habits:
         self._windows: dict[tuple[str, str], int | None] = {}
         self._listed: dict[str, dict[str, int]] = {}
         self._reasoning: dict[tuple[str, str], Lesson] = {}
+        self._alternating: dict[tuple[str, str], bool] = {}
         self.silent: set[str] = set()
         """Upstreams that refuse to be asked for usage."""
         self.unmarked: dict[tuple[str, str], None] = {}
         """Upstreams and models that refuse the cache breakpoints we set."""
-        self.alternating: dict[tuple[str, str], None] = {}
-        """Upstreams and models that want roles to alternate."""
         self.guessed: dict[tuple[str, str], None] = {}
         """Upstreams and models whose window no refusal has named: it may be much smaller than what was learned."""
 
     def known(self, upstream: str, model: str) -> Habit | None:
         """All that is known of a model; None where the ledger has to be asked first, see `of`."""
         key = (upstream, model)
-        if key not in self._windows or key not in self._reasoning:
+        if key not in self._windows or key not in self._reasoning or key not in self._alternating:
             return None
         window = self._windows[key]
         if not window:
             if upstream not in self._listed:
                 return None
             window = self._listed[upstream].get(model)
-        return Habit(window, self._reasoning[key])
+        return Habit(window, self._reasoning[key], self._alternating[key])
 
     async def of(self, upstream: str, model: str) -> Habit:
         """All that is known of a model, read from the ledger at first use."""
-        return Habit(await self.window(upstream, model), await self.reasoning(upstream, model))
+        return Habit(
+            await self.window(upstream, model),
+            await self.reasoning(upstream, model),
+            await self.alternates(upstream, model),
+        )
 
     async def window(self, upstream: str, model: str) -> int | None:
         """The context window that an overflow answer taught, else the one in the upstream's list; None for neither."""
@@ -64,9 +70,12 @@ class Habits:
         if key not in self._windows:
             try:
                 stored = await self._ledger.learned(_name(*key))
+                guessed = bool(stored) and bool(await self._ledger.learned(_guess_name(*key)))
             except StoreError:
                 return None
             put(self._windows, key, int(stored) if stored else None)
+            if guessed:
+                put(self.guessed, key, None)
         return self._windows[key] or (await self._in_list(upstream)).get(model)
 
     async def learn_list(self, upstream: str, windows: dict[str, int]) -> None:
@@ -107,6 +116,23 @@ class Habits:
         log.info("reasoning_learned", upstream=upstream, model=model, lesson=lesson)
         await self._learn(_reasoning_name(upstream, model), lesson.encode())
 
+    async def alternates(self, upstream: str, model: str) -> bool:
+        """Whether a refusal said that this server wants roles to alternate."""
+        key = (upstream, model)
+        if key not in self._alternating:
+            try:
+                stored = await self._ledger.learned(_roles_name(*key))
+            except StoreError:
+                return False
+            put(self._alternating, key, bool(stored))
+        return self._alternating[key]
+
+    async def learn_alternates(self, upstream: str, model: str) -> None:
+        """Remember that roles must alternate there."""
+        put(self._alternating, (upstream, model), True)  # noqa: FBT003  a value like any other
+        log.info("roles_alternate", upstream=upstream, model=model)
+        await self._learn(_roles_name(upstream, model), _YES)
+
     async def learn_window(self, upstream: str, model: str, window: int, *, guessed: bool = False) -> None:
         """Remember what an overflow answer said, or what follows from it where it named no window."""
         put(self._windows, (upstream, model), window)
@@ -115,6 +141,8 @@ class Habits:
         else:
             self.guessed.pop((upstream, model), None)
         log.info("window_learned", upstream=upstream, model=model, window=window)
+        # In front of the window: who reads that one alone would take it for certain.
+        await self._learn(_guess_name(upstream, model), _YES if guessed else b"")
         await self._learn(_name(upstream, model), b"%d" % window)
 
     async def disproved(self, upstream: str, model: str, window: int) -> None:
@@ -133,6 +161,14 @@ class Habits:
 
 def _name(upstream: str, model: str) -> str:
     return f"window/{upstream}/{model}"
+
+
+def _guess_name(upstream: str, model: str) -> str:
+    return f"guessed/{upstream}/{model}"
+
+
+def _roles_name(upstream: str, model: str) -> str:
+    return f"roles/{upstream}/{model}"
 
 
 def _list_name(upstream: str) -> str:

@@ -11,7 +11,6 @@ from proxy.compaction.policy import NO_MODEL
 from proxy.dialects.base import Refusal
 from proxy.exchange.policy import Policy
 from proxy.pruning.reasoning_rules import learned_rule
-from proxy.server.bounded import put
 from proxy.server.call import Call, Shared
 from proxy.server.decide import compacted, prepared_again, stored
 from proxy.server.dispatch import REFUSED, Answer, dispatched
@@ -90,7 +89,7 @@ async def _unless_refused(shared: Shared, call: Call, answer: UpstreamResponse) 
         return answer, tuple(held)
     await answer.aclose()
     again = None
-    if refusal is not None and refusal.kind == "roles" and call.ready.summarised and alternates(shared, call):
+    if refusal is not None and refusal.kind == "roles" and call.ready.summarised and await alternates(shared, call):
         again = await sent_otherwise(shared, call)
     elif refusal is not None and refusal.reasoning == "altered":
         again = await sent_bound(shared, call, refusal)
@@ -137,13 +136,11 @@ def _hardest(policy: Policy, window: int) -> Policy:
     return replace(harder, prune=prune, compact=replace(harder.compact, keep_recent_messages=1))
 
 
-def alternates(shared: Shared, call: Call) -> bool:
+async def alternates(shared: Shared, call: Call) -> bool:
     """Whether it is news that this server wants roles to alternate; it is then remembered for the model."""
-    upstream, model = call.exchange.route.upstream_name, call.received.conversation.model
     if call.policy.alternates:
         return False
-    put(shared.habits.alternating, (upstream, model), None)
-    log.info("roles_alternate", upstream=upstream, model=model)
+    await shared.habits.learn_alternates(call.exchange.route.upstream_name, call.received.conversation.model)
     call.policy = alternating(call.policy)
     return True
 

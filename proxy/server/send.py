@@ -51,7 +51,7 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         return await rescued(shared, call, refusal)
     if kind == "reasoning" and refusal is not None:
         return await _reconciled(shared, call, refusal)
-    if kind == "roles" and ready.summarised and alternates(shared, call):
+    if kind == "roles" and ready.summarised and await alternates(shared, call):
         return await _alternated(shared, call)
     about_ours = status in (400, 413, 422) or (kind == "roles" and ready.changed)
     if not about_ours or not (ready.changed or ready.asked_usage or ready.marked):

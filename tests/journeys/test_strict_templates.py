@@ -11,6 +11,7 @@ from proxy.settings.values import Compact
 from tests.bench.speakers import SPEAKERS
 from tests.builders import calls, result, said, user
 from tests.server.house import NO_PRUNING, a_house, a_provider, is_summary_call
+from tests.server.stores import a_store
 
 pytestmark = pytest.mark.anyio
 
@@ -134,3 +135,17 @@ async def test_it_is_compacted_again_and_again(name):
     assert all(record.status == 200 for record in provider.received)
     written = [record for record in provider.received if is_summary_call(record.body)]
     assert len(written) >= 3
+
+
+async def test_a_restart_does_not_have_to_learn_it_again():
+    """What it would cost is a summary that is paid for and refused."""
+    provider, ledger = a_provider(window=WINDOW), a_store()
+    server, found = Strict(provider, 400), []
+    for name in ("before", "behind"):
+        async with a_house(
+            server, ledger=ledger, window=WINDOW, max_output=500, prune=NO_PRUNING, compact=COMPACT
+        ) as house:
+            answer = await called(house, "chat", [user(name), said("Well."), *talk(8)])
+            found.append((answer.status_code, answer.headers["x-context-compacted"], server.refused))
+
+    assert found == [(200, "1", 1), (200, "1", 1)]

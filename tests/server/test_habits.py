@@ -26,31 +26,47 @@ async def test_a_restart_does_not_have_to_learn_again():
     store = a_store()
     await Habits(store).learn_window("openai", "m", 8192)
     await Habits(store).learn_reasoning("openai", "m", "demanded")
+    await Habits(store).learn_alternates("openai", "m")
 
     assert await Habits(store).window("openai", "m") == 8192
     assert await Habits(store).reasoning("openai", "m") == "demanded"
+    assert await Habits(store).of("openai", "m") == Habit(8192, "demanded", alternates=True)
+    assert await Habits(store).of("openai", "n") == Habit(None, "")
+
+
+async def test_after_a_restart_a_guess_is_still_one_until_a_refusal_names_the_window():
+    store, model = a_store(), ("openai", "m")
+    await Habits(store).learn_window(*model, 8192, guessed=True)
+    guessed, told = Habits(store), Habits(store)
+    before = await guessed.window(*model), model in guessed.guessed
+    await Habits(store).learn_window(*model, 6000)
+    after = await told.window(*model), model in told.guessed
+
+    assert before == (8192, True)
+    assert after == (6000, False)
 
 
 async def test_without_a_store_it_is_known_in_this_process():
     habits = Habits(Failing("learn", "learned"))
     await habits.learn_window("openai", "m", 8192)
     await habits.learn_reasoning("openai", "m", "bound")
+    await habits.learn_alternates("openai", "m")
 
     assert await habits.window("openai", "m") == 8192
     assert await habits.reasoning("openai", "m") == "bound"
+    assert await habits.alternates("openai", "m")
 
 
 async def test_a_store_that_comes_back_is_asked_again():
     store = Failing("learned")
     await Habits(store).learn_window("openai", "m", 8192)
     await Habits(store).learn_reasoning("openai", "m", "refused")
+    await Habits(store).learn_alternates("openai", "m")
     habits = Habits(store)
 
-    assert await habits.window("openai", "m") is None
-    assert await habits.reasoning("openai", "m") == ""
+    assert await habits.of("openai", "m") == Habit(None, "")
     store.mended = True
-    assert await habits.window("openai", "m") == 8192
-    assert await habits.reasoning("openai", "m") == "refused"
+    assert await habits.of("openai", "m") == Habit(8192, "refused", alternates=True)
 
 
 async def test_a_lesson_of_a_later_version_counts_as_none():

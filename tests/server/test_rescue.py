@@ -21,6 +21,7 @@ from tests.server.house import (
     is_summary_call,
     long_history,
 )
+from tests.server.stores import a_store
 
 pytestmark = pytest.mark.anyio
 
@@ -355,21 +356,23 @@ async def test_a_request_that_is_sent_again_is_rescued_like_a_new_one():
     assert "characters left out here" in str(messages_of(provider.received[-1].body)[3])
 
 
-async def test_a_window_that_was_only_guessed_keeps_no_later_overflow_from_being_seen():
+@pytest.mark.parametrize("restarts", [0, 3])
+async def test_a_window_that_was_only_guessed_keeps_no_later_overflow_from_being_seen(restarts):
     """OpenAI's Responses names none, and says so behind a 200."""
-    provider = a_provider(window=6000)
+    provider, ledger = a_provider(window=6000), a_store()
     speaker = SPEAKERS["responses"]
     statuses = []
-    async with a_house(provider, prune=NO_PRUNING, compact=RECORDS) as house:
-        history = long_history(24)
-        for number in range(24):
-            body = {**speaker.body([], history), "model": "of-unknown-window", "max_output_tokens": 200}
-            answer = await house.http.post(speaker.path, json=body, headers={"authorization": "Bearer k1"})
-            statuses.append("response.completed" in answer.text)
-            history = [*history, said("This."), user(f"And {number}? " + "alpha beta gamma delta " * 90)]
-        window = await house.handler.shared.habits.window("openai", "of-unknown-window")
+    history = long_history(24)
+    for _ in range(restarts + 1):
+        async with a_house(provider, ledger=ledger, prune=NO_PRUNING, compact=RECORDS) as house:
+            for number in range(24 // (restarts + 1)):
+                body = {**speaker.body([], history), "model": "of-unknown-window", "max_output_tokens": 200}
+                answer = await house.http.post(speaker.path, json=body, headers={"authorization": "Bearer k1"})
+                statuses.append("response.completed" in answer.text)
+                history = [*history, said("This."), user(f"And {number}? " + "alpha beta gamma delta " * 90)]
+            window = await house.handler.shared.habits.window("openai", "of-unknown-window")
 
-    assert all(statuses)
+    assert statuses == [True] * 24
     assert window < 8000
 
 
