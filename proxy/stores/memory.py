@@ -89,6 +89,10 @@ class MemoryStore:
                 raise Unstorable(f"a plan of {size_bytes} bytes does not fit into the memory store")
         self._keep(anchor)
 
+    def keep_plan(self, plan_id: bytes, plan: Plan) -> None:
+        """Of `decide` the plan alone, where there is room for it."""
+        self._plans.put(plan_id, plan, plan_bytes(plan))
+
     async def settle(self, *calls: Settlement) -> None:
         """See Ledger."""
         for call in calls:

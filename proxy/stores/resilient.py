@@ -99,8 +99,11 @@ class Resilient:
         return found
 
     async def plan(self, plan_id: bytes) -> Plan | None:
-        """See Ledger; what never changes is asked of memory first."""
-        return await self._memory.plan(plan_id) or await self._ask(lambda store: store.plan(plan_id))
+        """See Ledger; what never changes is asked of memory first, and stays there: this process's anchors may name it."""
+        plan = await self._memory.plan(plan_id)
+        if plan is None and (plan := await self._ask(lambda store: store.plan(plan_id))) is not None:
+            self._memory.keep_plan(plan_id, plan)
+        return plan
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """See Ledger; while the store is down, durable as long as this process lives."""

@@ -97,6 +97,30 @@ async def test_a_store_that_goes_and_comes_back_costs_no_call_and_no_row(own_red
     await other.close()
 
 
+async def test_a_plan_that_another_process_decided_outlives_the_store_where_a_call_has_inherited_it(own_redis, clock):
+    """Without it the call's conversation would go out whole, and the provider's cache of what was pruned be lost."""
+    plan = a_plan("theirs")
+    other, store = open_store(own_redis.url, ttl_s=TTL_S, clock=clock), a_shelter(own_redis.url, clock)
+    await other.decide(an_anchor("theirs", plan=plan), plan)
+    await other.close()
+    assert await store.plan(plan.plan_id()) == plan
+    await store.settle(Settlement(an_anchor("ours", plan=plan, turn=2, usage=a_usage()), a_turn(2)))
+
+    own_redis.kill()
+    assert await store.anchors([key("ours")]) == [an_anchor("ours", plan=plan, turn=2, usage=a_usage())]
+    assert not store.healthy
+    assert await store.plan(plan.plan_id()) == plan
+
+    # And a store that comes back empty gets both.
+    own_redis.start()
+    await until(lambda: store.healthy)
+    await store.close()
+    other = open_store(own_redis.url, ttl_s=TTL_S, clock=clock)
+    assert await other.anchors([key("ours")]) == [an_anchor("ours", plan=plan, turn=2, usage=a_usage())]
+    assert await other.plan(plan.plan_id()) == plan
+    await other.close()
+
+
 async def test_a_frozen_store_costs_one_timeout_and_not_one_a_call(own_redis, clock):
     store = a_shelter(own_redis.url, clock, first_pause_s=5.0)
     await store.learn("factor", b"1")
