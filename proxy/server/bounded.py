@@ -1,4 +1,4 @@
-"""Tables by model, bounded: names of models come from clients, who may make up any number of them."""
+"""Tables by model or conversation, bounded: both come from clients, who may make up any number of them."""
 
 from typing import TypeVar
 

@@ -233,13 +233,13 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     received, policy = call.received, call.policy
     work, plan = _work(shared, call), call.ready.plan
     if need.now:
-        call.summary = shared.summarizer.ready_for(received, need)
+        call.summary = await shared.summarizer.found(work.session, received, need)
     if call.summary is not None:
         call.ready = prepared_again(shared, call, policy)
         if not call.ready.context.overflows:
             return
     if not need.now:
-        shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
+        await shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
         return
     if call.summary is None and need.can_wait and shared.summarizer.is_writing(work.session, received):
         return

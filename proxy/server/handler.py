@@ -74,7 +74,7 @@ class Handler:
             estimates=Estimates(ledger, enabled=settings.estimate.learn),
             habits=Habits(ledger),
             lifetimes=Lifetimes(ledger, time.time),
-            summarizer=Summarizer(engine, time.time, self._spent),
+            summarizer=Summarizer(engine, ledger, time.time, self._spent),
             exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             scales=Scales(),

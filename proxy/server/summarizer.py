@@ -15,7 +15,6 @@ import structlog
 from proxy.compaction.policy import NO_MODEL
 from proxy.compaction.summary import Verdict
 from proxy.conversation.edit import Plan, Summarise
-from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Observation
 from proxy.errors import ProxyError
@@ -30,9 +29,11 @@ from proxy.exchange.compact import (
 )
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
+from proxy.ledger.store import Ledger
 from proxy.server.bounded import put
 from proxy.server.engines.base import Engine
 from proxy.server.relay import Exchange
+from proxy.server.written import Written
 
 WAIT_S = 30.0
 """Longest that a client waits for a summary: the most impatient ones give up at 60 s."""
@@ -42,7 +43,7 @@ REST_S = 30.0
 LATCH_S = 300.0
 """After three in a row."""
 _LATCH_AFTER = 3
-_MOST_READY = 256
+_MOST_RESTING = 256
 _MOST_BYTES = 4 * 1024 * 1024
 _FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "completed", ""})
 
@@ -78,33 +79,29 @@ class Spent:
 
 
 class Summarizer:
-    """Makes summaries, keeps those that were made in the background, and remembers who failed."""
+    """Makes summaries, for clients that wait and behind their backs, and remembers who failed."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float], on_spent: Callable[[Exchange, Spent], Any]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        clock: Callable[[], float],
+        on_spent: Callable[[Exchange, Spent], Any],
+    ) -> None:
         self._engine = engine
+        self._behind = Written(ledger, clock, writing_s=BACKGROUND_S)
         self._clock = clock
         self._on_spent = on_spent
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
-        self._ready: OrderedDict[bytes, Summarise] = OrderedDict()
-        self._hopeless: OrderedDict[str, None] = OrderedDict()
+        self._hopeless: dict[str, None] = {}
         self._running: dict[str, _Run] = {}
         self._strict: dict[tuple[str, str], None] = {}
         """Upstreams and models that take no user's words behind a user's or a tool's, so no instruction there either."""
 
-    def ready_for(self, received: Received, need: Need) -> Summarise | None:
-        """A summary made in the background whose span is a part of this very history; the longest one.
-
-        None where none reaches further than the summary that stands there already.
-        """
-        index = index_of(received.keys)
-        found = [
-            (index[edit.last], edit)
-            for edit in self._ready.values()
-            if edit.first in index
-            and index.get(edit.last, -1) >= need.reaches
-            and (edit.first == need.first or not need.alternates)
-        ]
-        return max(found, key=lambda one: one[0])[1] if found else None
+    async def found(self, session: str, received: Received, need: Need) -> Summarise | None:
+        """A summary that was made in the background, by whichever process, and can stand here; None for none."""
+        await self._behind.look(session)
+        return self._behind.ready_for(received, need)
 
     def is_writing(self, session: str, received: Received) -> bool:
         """Whether a summary of this very history is being written behind the client's back."""
@@ -115,9 +112,7 @@ class Summarizer:
         """System text and tools alone are over the limit: said once a conversation, since nothing helps."""
         if session in self._hopeless:
             return
-        self._hopeless[session] = None
-        while len(self._hopeless) > _MOST_READY:
-            self._hopeless.popitem(last=False)
+        put(self._hopeless, session, None)
         log.warning("fixed_part_over_limit", session=session)
 
     def rests(self, session: str) -> bool:
@@ -155,33 +150,38 @@ class Summarizer:
         if not self.is_writing(session, received):
             return None
         await asyncio.shield(self._running[session].task)
-        return self.ready_for(received, need)
+        return self._behind.ready_for(received, need)
 
-    def begin(
+    async def begin(
         self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
     ) -> None:
         """Begin a summary behind the client's back; at most one a conversation."""
         if policy.compact.model == NO_MODEL:
             return
-        if work.session in self._running or self.rests(work.session) or self.ready_for(received, need) is not None:
+        behind, session = self._behind, work.session
+        if session in self._running or self.rests(session) or behind.ready_for(received, need) is not None:
+            return
+        if await behind.look(session) or behind.ready_for(received, need) is not None or session in self._running:
             return
 
         async def run() -> None:
+            edit = None
             try:
+                await behind.claim(session)
                 async with asyncio.timeout(BACKGROUND_S):
                     edit = await self._made(exchange, need, received, plan, policy, work)
                 if edit is not None:
-                    self._ready[edit.last] = edit
-                    while len(self._ready) > _MOST_READY:
-                        self._ready.popitem(last=False)
+                    await behind.put(session, edit)
             except TimeoutError:
-                self._failed(work.session, "timeout")
+                self._failed(session, "timeout")
             except Exception as error:  # noqa: BLE001  nobody waits for it: it may only be noted
-                self._failed(work.session, type(error).__name__)
+                self._failed(session, type(error).__name__)
             finally:
-                self._running.pop(work.session, None)
+                if edit is None:
+                    await behind.release(session)
+                self._running.pop(session, None)
 
-        self._running[work.session] = _Run(task=asyncio.get_running_loop().create_task(run()), last=need.last)
+        self._running[session] = _Run(task=asyncio.get_running_loop().create_task(run()), last=need.last)
 
     async def aclose(self) -> None:
         """Drop what runs in the background; nothing of it has been promised to anyone."""
@@ -270,7 +270,7 @@ class Summarizer:
         rest.failures += 1
         rest.until = self._clock() + (LATCH_S if rest.failures >= _LATCH_AFTER else REST_S)
         self._rests.move_to_end(session)
-        while len(self._rests) > _MOST_READY:
+        while len(self._rests) > _MOST_RESTING:
             self._rests.popitem(last=False)
         log.info("compaction_rests", session=session, reason=reason, failures=rest.failures)
 

@@ -18,6 +18,7 @@ from tests.server.house import (
     is_summary_call,
     silent,
 )
+from tests.server.stores import a_store
 
 pytestmark = pytest.mark.anyio
 
@@ -349,6 +350,64 @@ async def test_background_summary_is_begun_once():
         await house.chat([*history, said("This."), user("And?"), said("That."), user("Or?")])
 
     assert upstream.summaries == 1
+
+
+async def test_background_summary_outlives_a_restart():
+    provider, ledger = a_provider(window=WINDOW), a_store()
+    history = begun()
+    async with house_for(provider, BEHIND, ledger=ledger) as house:
+        await house.chat(history)
+        await house.idle()
+    async with house_for(provider, BEHIND, ledger=ledger) as house:
+        await house.chat([*history, said("This."), user("And?")])
+        await house.idle()
+        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        due = await house.chat(more)
+
+    assert is_compacted(due)
+    assert len(summaries_in(provider)) == 1
+
+
+async def test_background_summary_is_begun_by_one_process_and_used_by_any():
+    gate, ledger = asyncio.Event(), a_store()
+
+    async def waiting(receive, send):
+        await gate.wait()
+        await answering(200, chat_answer(RECORD))(receive, send)
+
+    upstream = Troubled(a_provider(window=WINDOW), waiting)
+    history = begun()
+    async with house_for(upstream, BEHIND, ledger=ledger) as house, house_for(upstream, BEHIND, ledger=ledger) as other:
+        await house.chat(history)
+        await asyncio.wait_for(_until(lambda: upstream.summaries), 30)
+        await other.chat([*history, said("This."), user("And?")])
+        await other.idle()
+        gate.set()
+        await house.idle()
+        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        due = await other.chat(more)
+
+    assert is_compacted(due)
+    assert upstream.summaries == 1
+
+
+async def _until(true):
+    while not true():
+        await asyncio.sleep(0.005)
+
+
+async def test_background_summary_that_an_end_cut_off_is_begun_anew():
+    upstream, ledger = Troubled(a_provider(window=WINDOW), silent(30)), a_store()
+    history = begun()
+    async with house_for(upstream, BEHIND, ledger=ledger) as house:
+        await house.chat(history)
+        await asyncio.wait_for(_until(lambda: upstream.summaries), 30)
+    upstream.trouble = answering(200, chat_answer(RECORD))
+    async with house_for(upstream, BEHIND, ledger=ledger) as house:
+        await house.chat([*history, said("This."), user("And?")])
+        await house.idle()
+
+    assert upstream.summaries == 2
 
 
 async def test_a_second_background_summary_follows_the_first():
