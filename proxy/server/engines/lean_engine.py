@@ -119,7 +119,8 @@ class LeanEngine:
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             whom = "the HTTP proxy on the way to the upstream" if through is not None else "the upstream"
-            raise UpstreamUnreachable(f"cannot connect to {whom} ({_named(error)})") from error
+            # Its traceback ends in a frame that names the error, and that frame holds those of the call with its bodies.
+            raise UpstreamUnreachable(f"cannot connect to {whom} ({_named(error)})") from error.with_traceback(None)
         self._open.add(connection)
         return connection
 
