@@ -76,8 +76,13 @@ def as_store_error(path: Path, doing: str, error: BaseException) -> StoreError:
 def connect(path: Path, busy_s: float) -> sqlite3.Connection:
     """A connection in autocommit, usable from any thread (one at a time), that waits `busy_s` for another's lock."""
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA journal_size_limit=16777216")
+    try:
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA journal_size_limit=16777216")
+    except sqlite3.Error:
+        # The first statement reads the file's header: of a damaged file, nobody else has a connection to close.
+        connection.close()
+        raise
     return connection
 
 

@@ -10,7 +10,7 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
 from proxy.ledger.store import Settlement
-from proxy.stores.sqlite_file import MIGRATIONS
+from proxy.stores.sqlite_file import MIGRATIONS, connect
 from tests.stores.conftest import a_turn, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
 
@@ -115,6 +115,17 @@ async def test_a_file_that_holds_something_else_is_refused_and_left_alone(path, 
     assert path.read_bytes() == content
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_cannot_be_read_is_not_held_open(path, monkeypatch):
+    path.write_bytes(b"no database" * 1000)
+    made, real = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: made.append(real(*args, **options)) or made[-1])
+
+    with pytest.raises(sqlite3.DatabaseError):
+        connect(path, busy_s=0.1)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[-1].execute("SELECT 1")
 
 
 async def test_a_private_file_of_another_kind_is_refused_and_left_alone(tmp_path):
