@@ -46,10 +46,10 @@ async def in_pieces(*pieces):
 
 
 def _timers():
-    """Local port and kind of timer of each connection; 02 is that of probes (Linux, Documentation/networking/proc_net_tcp)."""
+    """Ports, from here to there, and kind of timer of each connection; 02 is that of probes (Linux, Documentation/networking/proc_net_tcp)."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        yield int(fields[1].rpartition(":")[2], 16), fields[5].partition(":")[0]
+        yield tuple(int(address.rpartition(":")[2], 16) for address in fields[1:3]), fields[5].partition(":")[0]
 
 
 def a_certificate(folder):
@@ -144,10 +144,11 @@ class EngineContract:
 
         async def talk(server, reader, writer):
             await server.read_request(reader)
-            peer = writer.get_extra_info("peername")[1]
+            # The port alone may be that of an earlier connection to elsewhere, which the system remembers for a minute.
+            ports = writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
             # Until what was sent is acknowledged, the socket waits for that instead.
             while not timers:
-                timers.extend(timer for port, timer in _timers() if port == peer and timer != "01")
+                timers.extend(timer for those, timer in _timers() if those == ports and timer != "01")
                 await asyncio.sleep(0.01)
             writer.write(OK)
 
