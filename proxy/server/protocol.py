@@ -153,7 +153,8 @@ class Protocol(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self._headers.append((name.lower(), value))
+        # What is blank behind a value is no part of it (RFC 9112 section 5.1); the parser leaves out only what stands before.
+        self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """The head is whole: the call begins, or waits for those before it."""

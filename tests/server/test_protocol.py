@@ -49,6 +49,12 @@ async def test_application_is_told_what_the_client_said():
     assert scope["headers"] == [(b"host", b"h"), (b"x-a", b"1"), (b"x-a", b"2"), (b"content-length", b"0")]
 
 
+async def test_blanks_around_a_value_are_no_part_of_it():
+    scope = await scope_of(b"GET / HTTP/1.1\r\nhost:\th \r\nx-a:  b  c\t \r\nx-b: \r\n\r\n")
+
+    assert scope["headers"] == [(b"host", b"h"), (b"x-a", b"b  c"), (b"x-b", b"")]
+
+
 @pytest.mark.parametrize(
     ("target", "path", "query"),
     [
