@@ -5,7 +5,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
-from proxy.dialects.anthropic_messages.usage import compacted, context_of, merged, normal_form
+from proxy.dialects.anthropic_messages.usage import begun, compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
@@ -44,7 +44,7 @@ class _Answer:
             case "content_block_start":
                 self._block(event.get("index"), mapping(event.get("content_block")))
             case "message_start":
-                self._message(mapping(event.get("message")))
+                self._message(begun(mapping(event.get("message"))))
             case "message_delta":
                 self._facts(event, event.get("usage"))
                 self._finish = str(mapping(event.get("delta")).get("stop_reason") or self._finish)

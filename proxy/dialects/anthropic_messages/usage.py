@@ -14,6 +14,14 @@ from proxy.tokens.usage import NOT_REPORTED, Usage
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
+def begun(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message of a `message_start` without its output, which is a placeholder: nothing has been written yet."""
+    usage = mapping(message.get("usage"))
+    if "output_tokens" not in usage:
+        return message
+    return {**message, "usage": {name: value for name, value in usage.items() if name != "output_tokens"}}
+
+
 def merged(before: Mapping[str, Any], later: object) -> Mapping[str, Any]:
     """The raw usage with every field that a later word reports; the last that is not null wins.
 

@@ -60,6 +60,12 @@ def test_start_and_delta_make_one_usage():
     assert seen.context is None
 
 
+def test_output_is_not_reported_before_the_model_has_written_it():
+    cut = read(START, *say("a long answer that breaks off"), complete=False)
+
+    assert (cut.usage.input_tokens, cut.usage.output_tokens) == (50, None)
+
+
 def test_a_type_that_stands_in_the_events_name_alone_is_read():
     reader = MessagesStream(keep_text=True)
     for event in (START, *say("hi"), end("end_turn"), STOP):
