@@ -39,11 +39,11 @@ from proxy.server.tokenizers import Scales
 from proxy.server.transcripts import Transcripts
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings
-from proxy.wire.headers import first, is_event_stream
+from proxy.wire.headers import content_length, first, is_event_stream
 from proxy.wire.sse_filter import EventFilter
 
 HTTP_OK = 200
-_SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream", b"application/json"})
+_SAYS_NOTHING = frozenset({b"", b"text/plain", b"application/octet-stream"})
 """Content types under which gateways stream, too."""
 _MODE = b"x-context-mode"
 _MOST_LIST_BYTES = 8 * 1024 * 1024
@@ -184,7 +184,9 @@ class Handler:
 def _may_stream(answer: UpstreamResponse) -> bool:
     """Whether an answer to a request for a stream may be one: its headers say so, or do not say what it is."""
     kind = (first(answer.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
-    return is_event_stream(answer.headers) or (answer.status == HTTP_OK and kind in _SAYS_NOTHING)
+    # Of a JSON text the length is mostly told, of a stream that is called so it cannot be.
+    unsaid = kind in _SAYS_NOTHING or (kind == b"application/json" and content_length(answer.headers) is None)
+    return is_event_stream(answer.headers) or (answer.status == HTTP_OK and unsaid)
 
 
 def _let_go(call: Call, *, transcribed: bool) -> None:

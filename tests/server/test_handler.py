@@ -251,7 +251,10 @@ async def test_usage_that_the_client_did_not_ask_for_is_hidden_whatever_the_stre
     end = b"data: [DONE]\n\n"
 
     async def upstream(scope, receive, send):
-        await answering(200, said_it + usage + end, kind)(receive, send)
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]})
+        for piece in (said_it, usage, end, b""):
+            await send({"type": "http.response.body", "body": piece, "more_body": bool(piece)})
 
     async with a_house(upstream) as house:
         answer = await house.chat([user("hello")], stream=True)
@@ -270,6 +273,7 @@ async def test_a_json_text_in_a_streams_place_passes_though_usage_was_asked_for(
         (turn,) = await settled(house, 1)
 
     assert answer.json() == chat_answer("x")
+    assert answer.headers["content-length"] == str(len(answer.content))
     assert (turn.outcome, turn.usage.input_tokens) == ("ok", 1000)
 
 
