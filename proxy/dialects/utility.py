@@ -29,6 +29,7 @@ _SYSTEMS = (
     "You are a context summarization assistant",  # pi
     "You are a context summarization agent",  # opencode
     "You are naming a coding session",  # Claude Code
+    "Summarize the provided coding session into a concise continuation note",  # Cline
 )
 
 # At the start of a user message: the history before it was already replaced by this text.

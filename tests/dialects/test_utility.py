@@ -50,6 +50,7 @@ def test_a_call_whose_last_user_message_asks_for_it_is_a_side_call(asked):
         "You are a specialized system component responsible for distilling chat history into a structured XML",
         "You are a context summarization agent. You are given a conversation between a user and an agent.",
         "You are naming a coding session so the user can pick it out of a long list of sessions.",
+        "Summarize the provided coding session into a concise continuation note with detailed next steps.",
     ],
 )
 def test_a_call_with_such_a_system_text_and_without_tools_is_a_side_call(system):
