@@ -1,3 +1,5 @@
+import pytest
+
 from proxy.conversation.model import ToolResult
 from proxy.pruning.placeholder import placeholder
 from tests.pruning.builders import count, words
@@ -28,3 +30,29 @@ def test_it_keeps_identifiers_within_its_room_paths_first():
 
     assert "src/app/main.py" in text
     assert "lorem" not in text
+
+
+EXCERPT = "Preview (first 2KB):\n" + "lorem ipsum " * 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"<persisted-output>\nOutput too large (33KB). Full output saved to: /h/.claude/r/b.txt\n\n{EXCERPT}",
+        f"The full output has been saved to: /h/.claude/r/b.txt\n{EXCERPT}",
+        f"<tool_output_masked>\n{EXCERPT}\nOutput too large. Full output available at: /h/.claude/r/b.txt\n</tool_output_masked>",
+    ],
+)
+def test_where_the_client_keeps_the_whole_output_is_told(said):
+    text = placeholder(ToolResult(call_id="c", text=said), "Bash", offered=("Bash",), count=count, room_tokens=20)
+
+    assert text.splitlines()[1] == "Saved whole in: /h/.claude/r/b.txt"
+    none = placeholder(ToolResult(call_id="c", text=said), "Bash", offered=("Bash",), count=count, room_tokens=0)
+    assert none.count("\n") == 0
+
+
+def test_a_text_about_saved_outputs_is_no_saved_output():
+    body = f"{EXCERPT}\nFull output saved to: /somewhere.txt\n{EXCERPT}"
+    text = placeholder(ToolResult(call_id="c", text=body), "Bash", offered=("Bash",), count=count, room_tokens=20)
+
+    assert "Saved whole" not in text
