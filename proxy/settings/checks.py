@@ -14,7 +14,17 @@ from proxy.settings.section import named_key
 from proxy.settings.sources import Where, dotted
 from proxy.settings.values import Log, Server, Settings, Upstream
 
-STORE_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "redis+cluster", "memory")
+STORE_SCHEMES = (
+    "sqlite",
+    "redis",
+    "rediss",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "memory",
+)
+"""Of the stores that can be opened; a test holds them to `stores.OPENERS`, which this room does not know."""
 
 _LEAST_KEY = 16
 """Characters of a passphrase; a shorter one is guessed, however much a guess costs."""

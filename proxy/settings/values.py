@@ -64,7 +64,7 @@ class Store(Section, frozen=True, kw_only=True):
     """Where conversations, plans and measurements are remembered."""
 
     url: SecretUrl = "sqlite:///~/.local/state/pruning-proxy/state.db"
-    """`sqlite:///PATH`, `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…` or `memory://`.
+    """`sqlite:///PATH`, `redis://…`, `redis+sentinel://…`, `redis+cluster://…` (over TLS `rediss…`) or `memory://`.
 
     The default follows XDG_STATE_HOME; `load` expands `~`.
     """

@@ -5,8 +5,9 @@ import certifi
 import pytest
 
 from proxy.errors import SettingsError
-from proxy.settings.checks import base_url, checked
+from proxy.settings.checks import STORE_SCHEMES, base_url, checked
 from proxy.settings.values import UPSTREAMS, Log, Prune, Server, Settings, Store, Upstream
+from proxy.stores import OPENERS
 
 
 def refused(settings, written=()):
@@ -148,6 +149,10 @@ def test_each_proxy_key_stands_once(keys):
 def test_a_proxy_key_is_not_empty(key):
     """An empty key would let everybody in."""
     assert "got an empty entry" in refused(Settings(server=Server(require_keys=(key,))))
+
+
+def test_every_store_that_can_be_opened_can_be_named():
+    assert set(STORE_SCHEMES) == set(OPENERS)
 
 
 @pytest.mark.parametrize("url", ["", "state.db", "sqlite:///", "postgres://user:pass-word@h", "redis:pass-word"])
