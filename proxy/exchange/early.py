@@ -37,8 +37,10 @@ _USUAL_WINDOW = 200_000
 _ENVELOPE = 4
 
 
-def early_record(situation: Situation, policy: CompactPolicy) -> Summarise | None:
-    """The record that pays now, if there is one."""
+def early_record(
+    situation: Situation, policy: CompactPolicy, protected_tools: tuple[str, ...] = PROTECTED_TOOLS
+) -> Summarise | None:
+    """The record that pays now, if there is one. `protected_tools`: whose results are told in it."""
     if not policy.early or policy.trigger == "off":
         return None
     span = _span(situation, policy)
@@ -49,7 +51,7 @@ def early_record(situation: Situation, policy: CompactPolicy) -> Summarise | Non
     behind = cached_behind(situation)[first]
     if not _pays(situation, span, behind, int(_ABOUT * whole)):
         return None
-    text = _written(situation, first, end, int(_NAMES_SHARE * whole))
+    text = _written(situation, first, end, int(_NAMES_SHARE * whole), protected_tools)
     after = situation.count(text) + _ENVELOPE
     if not _pays(situation, span, behind, after):
         return None
@@ -130,7 +132,7 @@ def _must_stay(message: Message) -> bool:
     return message.role == "system" or any(isinstance(part, Media | Opaque) for part in message.parts)
 
 
-def _written(situation: Situation, first: int, end: int, room_tokens: int) -> str:
+def _written(situation: Situation, first: int, end: int, room_tokens: int, protected_tools: tuple[str, ...]) -> str:
     messages, index = situation.messages, index_of(situation.keys)
     steps = messages[first:end]
     asked = max((number for number, message in enumerate(messages) if _asks(message)), default=-1)
@@ -138,7 +140,7 @@ def _written(situation: Situation, first: int, end: int, room_tokens: int) -> st
         steps,
         newest=asked - first,
         failed=lambda result: result.is_error or shows_failure(result.text),
-        whole=lambda tool: is_protected(tool, PROTECTED_TOOLS),
+        whole=lambda tool: is_protected(tool, protected_tools),
         said=[
             (index[edit.after] - first, edit.text)
             for edit in situation.plan.edits

@@ -246,10 +246,11 @@ def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:
 
 def _recorded(draft: Draft, now: float) -> Draft:
     """Old steps in short, where that pays."""
-    if not draft.policy.compact.early or _is_retry(draft):
+    policy = draft.policy
+    if not policy.compact.early or _is_retry(draft):
         return draft
     seen = after_last_assistant(draft.received.conversation.messages)
-    record = early_record(_situation(draft, seen=seen, now=now), draft.policy.compact)
+    record = early_record(_situation(draft, seen=seen, now=now), policy.compact, policy.prune.protected_tools)
     return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
 
 

@@ -158,7 +158,7 @@ def rehearse(
     entries = Entries(script.messages)
     for turn, end in enumerate(script.ends, start=1):
         arrived = line.apply(arrive(line.situation(end, turn), arriving))
-        record = early_record(line.situation(end, turn), compacting)
+        record = early_record(line.situation(end, turn), compacting, pruning.protected_tools)
         recorded = (line.absorb(record),) if record is not None else ()
         decision = prune(line.situation(end, turn), pruning)
         line.pressed = decision.pressed

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 PROTECTED_TOOLS = (
-    "task", "agent", "skill", "memory", "todo", "todo_write", "todo_read", "update_plan", "plan_enter", "plan_exit",
-    "exit_plan_mode", "question", "ask_user", "ask_user_question", "attempt_completion",
+    "skill", "task", "agent", "todo*", "*_todo*", "update_plan", "plan_*", "*plan_mode", "question", "ask_user*",
+    "ask_human*", "ask_followup*", "ask_clarification", "attempt_completion",
 )  # fmt: skip
 """Tools whose results are decisions, plans or people's answers: calling again would not bring the same thing back.
 
-Names are compared without case, `_` and `-`; a pattern may hold `*`.
+Shell patterns; letter case, `_` and `-` do not count.
 """
 
 

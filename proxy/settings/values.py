@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from proxy.pruning.policy import PROTECTED_TOOLS
 from proxy.settings.section import Secret, SecretUrl, Section
 
 Mode = Literal["off", "observe", "prune"]
@@ -157,22 +158,8 @@ class Prune(Section, frozen=True, kw_only=True):
     """Shorter results stay: a placeholder would not be smaller."""
     protect_user_turns: Whole = 0
     """Results since the n-th last user message stay. 0, because an agent works for hundreds of calls in one user turn."""
-    protected_tools: tuple[str, ...] = (
-        "skill",
-        "task",
-        "agent",
-        "todo*",
-        "*_todo*",
-        "update_plan",
-        "plan_*",
-        "*plan_mode",
-        "enterplanmode",
-        "exitplanmode",
-        "question",
-        "ask_*",
-        "askuserquestion",
-    )
-    """Tools whose results stay; shell patterns, letter case does not count."""
+    protected_tools: tuple[str, ...] = PROTECTED_TOOLS
+    """Tools whose results stay; shell patterns; letter case, `_` and `-` do not count."""
     batch_min_chars: Whole = 0
     """Wait until so many characters can go at once; 0 leaves that to `minimum_tokens`."""
     dedupe: bool = True

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.compaction.policy import CompactPolicy
-from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan
+from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Summarise
 from proxy.conversation.model import Media, Opaque, Reasoning, Text
 from proxy.exchange.early import absorbed, early_record
 from proxy.exchange.policy import Policy
@@ -47,6 +47,13 @@ def test_old_steps_go_and_the_first_request_and_the_tail_stay():
 
 def test_the_record_names_what_stood_there():
     assert "path/file_3.py" in a_record().text
+
+
+def test_results_of_protected_tools_are_told_in_it():
+    situation = situation_of(answered(rounds(*STEPS)))
+
+    assert "→" not in early_record(situation, EARLY).text
+    assert f"→ {STEPS[3][:1000]}" in early_record(situation, EARLY, ("rea*",)).text
 
 
 def test_the_same_history_gives_the_same_record():
@@ -161,3 +168,14 @@ def test_a_record_goes_out_and_stays_the_same_on_later_calls():
     assert last.context.basis == "anchored"
     assert messages_of(last.body)[1]["content"] == records[0].text
     assert messages_of(bodies[-1].body) == messages_of(last.body)[: len(messages_of(bodies[-1].body))]
+
+
+def test_the_users_own_protected_tools_count_for_records_too():
+    prune = PrunePolicy(policy="pressure", protected_tools=("read",))
+    line = Line(Policy(compact=EARLY, prune=prune, prices=PRICES, window=200_000, horizon=40))
+    history = wire_rounds(*STEPS, *STEPS)
+    for end in range(1, len(history) + 1, 2):
+        last = line.turn(history[:end])
+
+    (record,) = (edit for edit in last.plan.edits if isinstance(edit, Summarise))
+    assert "\n→ path/file_0.py lorem" in record.text

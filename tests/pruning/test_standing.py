@@ -182,7 +182,7 @@ def test_a_turn_with_a_missing_result_is_broken():
 
 @pytest.mark.parametrize(
     ("tool", "is_on_it"),
-    [("TodoWrite", True), ("todo_write", True), ("plan-exit", True), ("read", False), ("todos", False)],
+    [("TodoWrite", True), ("write_todos", True), ("plan-exit", True), ("AskUserQuestion", True), ("ask_agent", False)],
 )
 def test_protected_tools_are_compared_without_case_and_marks(tool, is_on_it):
     assert is_protected(tool, PrunePolicy().protected_tools) is is_on_it

@@ -61,9 +61,7 @@ def test_defaults_of_settings_and_policies_agree():
     shared = [field.name for field in fields(PrunePolicy) if field.name in defaults.__struct_fields__]
 
     assert len(shared) > 10
-    assert {name: getattr(defaults, name) for name in shared if name != "protected_tools"} == {
-        name: getattr(PrunePolicy(), name) for name in shared if name != "protected_tools"
-    }
+    assert {name: getattr(defaults, name) for name in shared} == {name: getattr(PrunePolicy(), name) for name in shared}
 
 
 def test_a_model_without_a_prompt_cache_has_no_prices():
