@@ -11,7 +11,7 @@
     ├── UpstreamError          the provider could not be reached or broke the exchange
     │   ├── UpstreamUnreachable    502  connect, TLS, DNS
     │   ├── UpstreamTimeout        504  nothing came within upstreams.NAME.timeout_s
-    │   └── UpstreamBroken         502  the connection ended early (`clean` tells whether bytes had come)
+    │   └── UpstreamBroken         502  the connection ended before the answer did
     ├── SettingsError          wrong configuration: fails at start, names the setting
     └── StoreError             the ledger failed: never reaches a client, the call goes on unpruned
         └── Unstorable             this one value cannot be kept; the store itself is well

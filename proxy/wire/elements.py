@@ -27,8 +27,6 @@ class ElementSplitter:
         self._depth = 0
         self._in_string = False
         self._escaped = False
-        self.overflowed = 0
-        """Objects given up for their size."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The objects that this chunk completes."""
@@ -94,9 +92,6 @@ class ElementSplitter:
 
     def _released(self) -> list[bytes]:
         """The object that is held, now that it is complete; nothing when it grew too large."""
-        whole = [b"".join(self._pieces)]
-        if self._size > self._limit:
-            self.overflowed += 1
-            whole = []
+        whole = [b"".join(self._pieces)] if self._size <= self._limit else []
         self._pieces, self._size = [], 0
         return whole

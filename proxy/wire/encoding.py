@@ -160,7 +160,6 @@ class _Zstd:
 
     def __init__(self) -> None:
         self._decoder = _new_zstd()
-        self._fed = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         # A block of zstd is at most 128 KiB decoded, but one input slice holds many: small slices bound the output.

@@ -47,8 +47,6 @@ class EventSplitter:
         self._tail = b""
         self._started = False
         self._gives_up = False
-        self.overflowed = 0
-        """Events given up for their size."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
@@ -91,9 +89,7 @@ class EventSplitter:
         self._pieces.append(piece)
         self._size += len(piece)
         self._tail = (self._tail + piece)[-3:]
-        if self._size > self._limit and not self._gives_up:
-            self._gives_up = True
-            self.overflowed += 1
+        self._gives_up = self._gives_up or self._size > self._limit
         if self._gives_up:
             # Its end may still be cut in two.
             self._pieces, self._size = [self._tail], len(self._tail)
