@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, cast
 
 import msgspec
 
-ResultEdit = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta"]
+ResultEdit = Literal["clear", "repeat", "cap", "ansi", "collapse"]
 
 
 class Replace(msgspec.Struct, frozen=True, kw_only=True, tag="replace", gc=False):
@@ -86,7 +86,7 @@ Edit = Replace | Summarise | Insert | StripReasoning | RestoreReasoning
 
 E = TypeVar("E", Replace, Summarise, Insert, StripReasoning, RestoreReasoning)
 
-EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "delta", "summarise", "insert", "strip", "restore"]
+EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "summarise", "insert", "strip", "restore"]
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):

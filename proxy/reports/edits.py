@@ -21,6 +21,8 @@ from proxy.ledger.records import Turn
 NOT_KEPT = "not kept, or no longer: the original stands in the client's own history"
 NOT_ASKED = "not in this list: it is shown one edit at a time"
 _NEW = "nothing stood here"
+_MISSED = "the client left it out: demanded by the provider, or wished for by reasoning.restore"
+_UNWANTED = "wished for by reasoning.strip, or refused by the provider"
 
 Originals = Mapping[bytes, Original]
 """Those that are kept, by id."""
@@ -32,7 +34,7 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """From 1, in the order in which they were decided."""
     kind: str
-    """clear | repeat | cap | ansi | collapse | delta | summarise | insert | strip | restore"""
+    """clear | repeat | cap | ansi | collapse | summarise | insert | strip | restore"""
     turn: int | None
     """Number of the call at which it was decided; None when that is not known."""
     tool: str
@@ -114,9 +116,9 @@ def _facts(edit: Edit) -> tuple[bytes, int, int, str | None, str]:
         case Insert():
             return edit.after, 0, edit.tokens_after, edit.text, "a queued user message"
         case RestoreReasoning():
-            return edit.at, 0, edit.tokens_after, None, "the provider demands this reasoning back"
+            return edit.at, 0, edit.tokens_after, None, _MISSED
         case StripReasoning():
-            return edit.at, edit.tokens_before, 0, None, "reasoning.strip"
+            return edit.at, edit.tokens_before, 0, None, _UNWANTED
 
 
 def _before(edit: Edit, originals: Originals | None) -> tuple[str | None, int, str]:

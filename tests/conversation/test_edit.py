@@ -26,7 +26,7 @@ edits = st.one_of(
         Replace,
         at=keys,
         part=st.integers(0, 9),
-        kind=st.sampled_from(["clear", "repeat", "cap", "ansi", "collapse", "delta"]),
+        kind=st.sampled_from(["clear", "repeat", "cap", "ansi", "collapse"]),
         text=texts,
         reason=texts,
         tool=texts,

@@ -98,7 +98,6 @@ export const KINDS = {
   cap: "capped",
   ansi: "terminal codes",
   collapse: "collapsed",
-  delta: "delta",
   summarise: "summary",
   insert: "queued message",
   strip: "reasoning out",
