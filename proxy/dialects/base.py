@@ -96,7 +96,7 @@ class Reader(Protocol):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider's 4xx means to us, where it means something."""
+    """What a provider's error means to us, whatever its status, where it means something."""
 
     kind: str
     """overflow | usage_option (it does not know `stream_options`) | cache_option (nor `cache_control`) | reasoning | roles

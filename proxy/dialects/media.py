@@ -25,6 +25,12 @@ def from_base64(kind: Kind, payload: str, *, detail: str = "") -> Media:
     return Media(kind=kind, width=width, height=height, detail=detail, size_bytes=len(payload) * 3 // 4)
 
 
+def from_audio(value: Any) -> Media:
+    """A chat or Responses audio part: `{data: base64}`."""
+    inline = value.get("data") if isinstance(value, dict) else None
+    return from_base64("audio", inline) if isinstance(inline, str) else Media(kind="audio")
+
+
 def from_file(value: Any) -> Media:
     """A chat or Responses file part: `{file_id}`, `{file_data: data URL}` or `{file_url}`."""
     file = value if isinstance(value, dict) else {}

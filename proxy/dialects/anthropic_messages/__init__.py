@@ -6,7 +6,7 @@ from proxy.conversation.model import Part
 from proxy.conversation.recall import Recall
 from proxy.dialects.anthropic_messages import marks, reasoning, rewrite, summary
 from proxy.dialects.anthropic_messages.stream import MessagesAnswer, MessagesStream
-from proxy.dialects.anthropic_messages.view import view_body
+from proxy.dialects.anthropic_messages.view import NAME, view_body
 from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
 from proxy.dialects.refusals import refusal_of
 from proxy.wire.body import dumps
@@ -18,7 +18,7 @@ _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 class AnthropicMessages:
     """`POST …/v1/messages` and `POST …/v1/messages/count_tokens`."""
 
-    name = "anthropic_messages"
+    name = NAME
     allows_comments = True
     reasoning_alone = False
 
@@ -44,7 +44,6 @@ class AnthropicMessages:
 
     def is_named(self, view: View, run: range) -> bool:
         """Never: messages have no ids."""
-        del view, run
         return False
 
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
@@ -76,7 +75,7 @@ class AnthropicMessages:
         return ()
 
     def moved_mark(self, body: bytes, lost: bytes) -> bytes:
-        """A breakpoint on the newest message that is left of the user's."""
+        """A breakpoint on the newest of the user's messages that are left."""
         return marks.moved_mark(body, lost)
 
     def mark_cache(self, body: bytes) -> bytes:

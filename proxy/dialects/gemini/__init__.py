@@ -57,7 +57,6 @@ class Gemini:
 
     def is_named(self, view: View, run: range) -> bool:
         """Never: contents have no ids."""
-        del view, run
         return False
 
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
@@ -90,7 +89,6 @@ class Gemini:
 
     def moved_mark(self, body: bytes, lost: bytes) -> bytes:
         """The body as it is: the cache needs no marks."""
-        del lost
         return body
 
     def mark_cache(self, body: bytes) -> bytes:

@@ -9,9 +9,10 @@ signatures", 2026-10).
 from typing import Any
 
 from proxy.dialects.fields import mapping
+from proxy.dialects.gemini.rewrite import part_spans
 from proxy.dialects.gemini.spelling import either
 from proxy.dialects.kept import Room, packed
-from proxy.wire.body import Span, array_spans, dumps, loads, object_spans, splice, with_keys
+from proxy.wire.body import Span, dumps, loads, splice, with_keys
 
 
 class KeptSignatures:
@@ -37,9 +38,7 @@ def restore(content: bytes, payload: str) -> bytes:
     """The content with a signature on each call that has none and had one."""
     changes: list[tuple[Span, bytes]] = []
     signatures = iter(loads(payload.encode()))
-    start, end = object_spans(content).get("parts", (0, 0))
-    spans = array_spans(content, start, end) if content[start : start + 1] == b"[" else [(start, end)] * bool(end)
-    for span in spans:
+    for span in part_spans(content):
         part = mapping(loads(content[slice(*span)]))
         if not isinstance(either(part, "functionCall"), dict):
             continue

@@ -13,7 +13,7 @@ def replace_responses(content: bytes, texts: Mapping[int, str], keeping: Collect
 
     `keeping`: responses whose media stay, too.
     """
-    spans = _part_spans(content)
+    spans = part_spans(content)
     changes = [
         (spans[index], _replaced(content[slice(*spans[index])], text, keeps_media=index in keeping))
         for index, text in texts.items()
@@ -26,14 +26,15 @@ def strip_thoughts(content: bytes) -> bytes:
 
     Signatures on other parts stay: a call without its signature is refused.
     """
-    spans = _part_spans(content)
+    spans = part_spans(content)
     doomed = {number for number, span in enumerate(spans) if _is_thought(content[slice(*span)])}
     if not doomed or len(doomed) == len(spans):
         return content
     return without_elements(content, object_spans(content)["parts"][0], spans, doomed)
 
 
-def _part_spans(content: bytes) -> list[Span]:
+def part_spans(content: bytes) -> list[Span]:
+    """Spans of the content's parts; Google takes a single one without its list."""
     start, end = object_spans(content).get("parts", (0, 0))
     if content[start : start + 1] == b"[":
         return array_spans(content, start, end)

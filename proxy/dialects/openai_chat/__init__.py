@@ -7,7 +7,7 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import DropOption, Reader, Refusal, Splice, View
 from proxy.dialects.openai_chat import reasoning, rewrite, summary
 from proxy.dialects.openai_chat.stream import ChatAnswer, ChatStream, is_usage_only
-from proxy.dialects.openai_chat.view import view_body
+from proxy.dialects.openai_chat.view import NAME, view_body
 from proxy.dialects.refusals import refusal_of
 from proxy.wire.body import dumps
 
@@ -15,7 +15,7 @@ from proxy.wire.body import dumps
 class OpenAIChat:
     """`POST …/chat/completions`."""
 
-    name = "openai_chat"
+    name = NAME
     allows_comments = True
     reasoning_alone = False
 
@@ -41,7 +41,6 @@ class OpenAIChat:
 
     def is_named(self, view: View, run: range) -> bool:
         """Never: messages have no ids."""
-        del view, run
         return False
 
     def restored_parts(self, payload: str) -> tuple[Part, ...]:
@@ -74,7 +73,6 @@ class OpenAIChat:
 
     def moved_mark(self, body: bytes, lost: bytes) -> bytes:
         """The body as it is: the cache needs no marks."""
-        del lost
         return body
 
     def mark_cache(self, body: bytes) -> bytes:

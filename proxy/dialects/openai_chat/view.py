@@ -26,7 +26,7 @@ from proxy.dialects.base import View
 from proxy.dialects.fields import name_of, parse_tools, small_values, whole
 from proxy.dialects.history import leading_system, read_history
 from proxy.dialects.labels import label_of
-from proxy.dialects.media import from_file, from_url
+from proxy.dialects.media import from_audio, from_file, from_url
 from proxy.dialects.utility import has_summary, is_utility
 from proxy.wire.body import NotPlain, Span, dumps, loads
 
@@ -148,7 +148,7 @@ def _part(item: Any) -> Part:
             detail = image.get("detail") if isinstance(image, dict) else ""
             return from_url("image", str(url or ""), detail=str(detail or ""))
         case "input_audio":
-            return Media(kind="audio", size_bytes=_inline_bytes(item.get("input_audio")))
+            return from_audio(item.get("input_audio"))
         case "video_url":
             return Media(kind="video")
         case "file":
@@ -165,11 +165,6 @@ def _thinking_text(value: object) -> str:
         if isinstance(value, list)
         else ""
     )
-
-
-def _inline_bytes(value: object) -> int:
-    inline = value.get("data") if isinstance(value, dict) else None
-    return len(inline) * 3 // 4 if isinstance(inline, str) else 0
 
 
 def _calls(message: dict[str, Any]) -> list[Part]:

@@ -16,7 +16,7 @@ from typing import Any
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from proxy.dialects.fields import mapping, name_of, objects
-from proxy.dialects.media import from_file, from_url
+from proxy.dialects.media import from_audio, from_file, from_url
 from proxy.dialects.utility import has_summary
 from proxy.wire.body import dumps, loads
 
@@ -112,8 +112,7 @@ def _part(part: Any) -> Part:
         case "input_file":
             return from_file(part)
         case "input_audio":
-            inline = mapping(part.get("input_audio")).get("data")
-            return Media(kind="audio", size_bytes=len(inline) * 3 // 4 if isinstance(inline, str) else 0)
+            return from_audio(part.get("input_audio"))
         case _:
             return Opaque(kind=kind, size_chars=len(dumps(part)))
 
