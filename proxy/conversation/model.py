@@ -6,6 +6,7 @@ Values are immutable, so a message that was parsed once is shared by every later
 Tens of thousands stay in memory and none can be part of a cycle, so the collector need not look at them (`gc=False`).
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -138,3 +139,17 @@ def after_last_assistant(messages: tuple[Message, ...]) -> int:
         if messages[index].role == "assistant":
             return index + 1
     return 0
+
+
+def last_words(messages: Sequence[Message]) -> int:
+    """Index of the last message in which a user says something: the open turn begins there; -1 without one."""
+    for index in range(len(messages) - 1, -1, -1):
+        # Hardly any is a user's, and a call for each of the others would cost more than all else.
+        if messages[index].role == "user" and says(messages[index]):
+            return index
+    return -1
+
+
+def says(message: Message) -> bool:
+    """Whether it is a user's and holds text."""
+    return message.role == "user" and any(isinstance(part, Text) for part in message.parts)

@@ -19,9 +19,9 @@ from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import best_of, words, words_of_json
 from proxy.pruning.policy import PROTECTED_TOOLS
 from proxy.pruning.reading import shows_failure
-from proxy.pruning.situation import Situation, stays_cached
+from proxy.pruning.situation import Situation, sent_before, stays_cached
 from proxy.pruning.standing import first_open, is_protected
-from proxy.pruning.worth import cached_behind, doubtful_share, ratios, sent_before, stake_of, turns_left
+from proxy.pruning.worth import cached_behind, doubtful_share, ratios, stake_of, turns_left
 
 _LEAST_TOKENS = 4_000
 """What a record must take out, scaled down for windows under 100,000 tokens: for less nothing is worth being forgotten."""

@@ -6,7 +6,7 @@ from proxy.conversation.edit import Edit, Replace, ResultEdit, edits_of
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.reading import offers_editing
 from proxy.pruning.results import Standing
-from proxy.pruning.situation import Situation, stays_cached
+from proxy.pruning.situation import Situation, sent_before, stays_cached
 from proxy.pruning.standing import first_open, standing_results
 from proxy.pruning.strategies.ansi import ansi
 from proxy.pruning.strategies.cap import cap
@@ -30,7 +30,8 @@ def arrive(situation: Situation, policy: ArrivePolicy) -> tuple[Edit, ...]:
         return ()
     unseen = [
         standing
-        for standing in standing_results(situation, since=_last_calls(situation))
+        # The calls of unseen results stand in the answer behind it.
+        for standing in standing_results(situation, since=sent_before(situation))
         if standing.message >= situation.seen and not (standing.edit or standing.broken or standing.result.fixed)
     ]
     fresh = [standing for standing in unseen if not _is_only_cut(standing)]
@@ -66,14 +67,6 @@ def _whole_before(situation: Situation) -> Callable[[str], list[Earlier]]:
     within = range(first_open(situation), end)
     situation.passages.catch_up(messages, keys, end)
     return lambda text: situation.passages.alike(text, messages, keys, within, edited)
-
-
-def _last_calls(situation: Situation) -> int:
-    """Index of the first message of the last answer; the calls of unseen results stand in it."""
-    index = situation.seen
-    while index and situation.messages[index - 1].role == "assistant":
-        index -= 1
-    return index
 
 
 def _is_only_cut(standing: Standing) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from proxy.conversation.model import Message, Reasoning, Text, ToolCall
+from proxy.conversation.model import Message, Reasoning, ToolCall, last_words
 
 Verdict = Literal["allow", "forbid", "needs_drop_option"]
 
@@ -42,7 +42,7 @@ def bound_until(model: str, messages: Sequence[Message], *, binds: bool = False)
     last = next((index for index in range(len(messages) - 1, -1, -1) if _is_signed(messages[index])), -1)
     if rule == "claude_turn":
         # Closed turns are not checked; in the open one, behind a person's last words, everything is.
-        return last + 1 if last > _last_words(messages) else 0
+        return last + 1 if last > last_words(messages) else 0
     return last + 1
 
 
@@ -61,11 +61,3 @@ def _rule(model: str) -> Literal["none", "claude_prefix", "claude_turn", "openai
 
 def _is_signed(message: Message) -> bool:
     return any(isinstance(part, Reasoning | ToolCall) and part.signed for part in message.parts)
-
-
-def _last_words(messages: Sequence[Message]) -> int:
-    """Index of the last user message that holds text, -1 without one."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "user" and any(isinstance(part, Text) for part in messages[index].parts):
-            return index
-    return -1

@@ -14,7 +14,7 @@ import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Plan, StripReasoning, Summarise
 from proxy.conversation.fingerprint import index_of
-from proxy.conversation.model import Message, Reasoning, Text, ToolCall
+from proxy.conversation.model import Message, Reasoning, Text, ToolCall, last_words, says
 from proxy.pruning.gate import bound_until
 from proxy.pruning.reasoning_rules import OPTIONAL, Demand, ReasoningRule
 
@@ -100,21 +100,9 @@ def is_demanded(messages: Sequence[Message], run: range, demands: Demand) -> boo
             return calls and (demands == "calls" or run.start > last_words(messages))
 
 
-def last_words(messages: Sequence[Message]) -> int:
-    """Index of the last message in which a user says something: the open turn begins there; -1 without one."""
-    for index in range(len(messages) - 1, -1, -1):
-        if _says(messages[index]):
-            return index
-    return -1
-
-
-def _says(message: Message) -> bool:
-    return message.role == "user" and any(isinstance(part, Text) for part in message.parts)
-
-
 def _closed_turns(messages: Sequence[Message], reasons: Sequence[bool], strip: str) -> list[range]:
     """The turns that a user has answered; without the last one with reasoning where that is to stay."""
-    starts = {index for index, message in enumerate(messages) if _says(message)}
+    starts = {index for index, message in enumerate(messages) if says(message)}
     if not starts:
         return []
     turns = [range(start, end) for start, end in pairwise(sorted({0, *starts, len(messages)}))]

@@ -97,6 +97,14 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         return self.total / max(1, self.head_tokens + sum(self.message_tokens))
 
 
+def sent_before(situation: Situation) -> int:
+    """Index behind the last message that the previous call had sent: what its answer stands behind."""
+    end = situation.seen
+    while end and situation.messages[end - 1].role == "assistant":
+        end -= 1
+    return end
+
+
 def stays_cached(situation: Situation, removed: int) -> bool:
     """Whether enough is left for the cache to take it: a smaller request is paid in full at every call."""
     if situation.prices is None:

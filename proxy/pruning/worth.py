@@ -20,7 +20,7 @@ from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
 from proxy.pruning.results import Standing
-from proxy.pruning.situation import Prices, Situation, stays_cached
+from proxy.pruning.situation import Prices, Situation, sent_before, stays_cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +136,3 @@ def _entries(situation: Situation) -> Entries:
             entries.changed(changed[end])
         entries.ended(end)
     return entries
-
-
-def sent_before(situation: Situation) -> int:
-    """Index behind the last message that the previous call had sent: what its answer stands behind."""
-    end = situation.seen
-    while end and situation.messages[end - 1].role == "assistant":
-        end -= 1
-    return end

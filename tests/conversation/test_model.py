@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.conversation.model import NO_TOOLS, Message, Text, after_last_assistant
+from proxy.conversation.model import NO_TOOLS, Message, Text, ToolResult, after_last_assistant, last_words, says
 
 
 def told(roles):
@@ -33,3 +33,11 @@ def test_a_message_is_shared_and_so_cannot_be_changed():
 
 def test_no_tools_have_no_names_and_cost_nothing():
     assert (NO_TOOLS.names, NO_TOOLS.text) == ((), "")
+
+
+def test_the_open_turn_begins_where_a_user_last_says_something():
+    only_a_result = Message(role="user", parts=(ToolResult(call_id="c", text="x"),), digest=b"")
+
+    assert last_words((*told(("user", "assistant", "user", "assistant")), only_a_result)) == 2
+    assert last_words((only_a_result, *told(("assistant",)))) == -1
+    assert [says(message) for message in (*told(("user", "assistant")), only_a_result)] == [True, False, False]

@@ -6,12 +6,11 @@ from hypothesis import strategies as st
 
 from proxy.conversation.edit import Plan, StripReasoning, Summarise
 from proxy.conversation.fingerprint import prefix_keys, seed_key
-from proxy.conversation.model import Reasoning, Text, ToolCall
+from proxy.conversation.model import Reasoning, Text, ToolCall, last_words
 from proxy.pruning.reasoning import (
     ReasoningPolicy,
     brings_reasoning,
     is_demanded,
-    last_words,
     strip_edits,
 )
 from proxy.pruning.reasoning_rules import OPTIONAL, REFUSED, ReasoningRule
