@@ -227,9 +227,10 @@ class Line:
         settled = settle(ready, observation, Circumstances(**{**known, **circumstances}))
         if settled.anchor is not None:
             self.anchors[settled.anchor.key] = settled.anchor
-        if settled.aside is not None:
-            self.anchors[settled.aside.key] = settled.aside
-            self.plans[settled.aside.plan_id] = ready.plan
+        for anchor in settled.others:
+            self.anchors[anchor.key] = anchor
+            if anchor.plan_id:
+                self.plans[anchor.plan_id] = ready.plan
         self.turns.append(settled.turn)
         return settled
 

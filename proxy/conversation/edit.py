@@ -115,10 +115,18 @@ def decode_plan(stored: bytes) -> Plan:
     return msgspec.msgpack.decode(stored, type=Plan)
 
 
+def well_formed(text: str) -> str:
+    """The text with question marks for halves of surrogate pairs: tools that cut by UTF-16 units leave them.
+
+    They are legal in JSON, but nothing that wants UTF-8 takes them.
+    """
+    return text.encode("utf-8", "replace").decode()
+
+
 def storable(edit: Edit) -> Edit:
-    """The edit without half surrogate pairs: tools that cut text by UTF-16 units leave them, and they cannot be stored."""
+    """The edit with well-formed texts: others cannot be stored."""
     texts = {name: getattr(edit, name) for name in ("text", "tool") if name in edit.__struct_fields__}
-    whole = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
+    whole = {name: well_formed(text) for name, text in texts.items()}
     return edit if whole == texts else msgspec.structs.replace(edit, **whole)
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from proxy.conversation.edit import Edit, Insert, Summarise
 from proxy.exchange.measure import standing_tokens
-from proxy.exchange.prepare import Ready
+from proxy.exchange.ready import Ready
 from proxy.exchange.warmth import other_head
 from proxy.ledger.records import Anchor
 from proxy.pricing.cache import Simulated, simulate

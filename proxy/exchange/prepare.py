@@ -41,8 +41,6 @@ from proxy.wire.body import NotPlain
 _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
 
-__all__ = ["Ready", "as_it_came", "prepare", "session_id"]
-
 
 def prepare(
     received: Received,

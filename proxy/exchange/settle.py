@@ -4,12 +4,12 @@ from collections import Counter
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens
+from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens, well_formed
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
 from proxy.exchange.aside import aside
 from proxy.exchange.money import Money, money_of
-from proxy.exchange.prepare import Ready
+from proxy.exchange.ready import Ready
 from proxy.exchange.tally import Tally
 from proxy.ledger.records import Anchor, Item, Turn
 from proxy.pricing.prices import CacheHabit, Price
@@ -49,15 +49,9 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn
     sample: Sample
     """What the call teaches about estimates."""
-    held: tuple[Anchor, ...] = ()
-    """The same anchor under the names by which the provider holds this history, for requests that send only those."""
-    aside: Anchor | None = None
-    """The same anchor where the next request may join earlier than this one ended, with this call's plan."""
-
-    @property
-    def others(self) -> tuple[Anchor, ...]:
-        """The same call under all its other keys."""
-        return self.held if self.aside is None else (*self.held, self.aside)
+    others: tuple[Anchor, ...] = ()
+    """The same call under its other keys: the names by which the provider holds this history, for requests that send only
+    those, without a plan; then the place where the next request may join earlier than this one ended, with this call's."""
 
 
 def settle(ready: Ready, observation: Observation, circumstances: Circumstances) -> Settled:
@@ -96,14 +90,18 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
         ),
     )
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
-    held = _held(ready, anchor, observation.response_id) if anchor is not None else ()
-    earlier = aside(ready, anchor) if anchor is not None else None
-    return Settled(anchor=anchor, turn=turn, sample=sample, held=held, aside=earlier)
+    others = _others(ready, anchor, observation.response_id) if anchor is not None else ()
+    return Settled(anchor=anchor, turn=turn, sample=sample, others=others)
 
 
 def _exceeds(usage: Usage, window: int | None) -> bool:
     """More than one prompt can hold: the running total of a gateway, which would be charged again and again."""
     return window is not None and usage.input_tokens is not None and usage.input_tokens > window
+
+
+def _others(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
+    held, earlier = _held(ready, anchor, response_id), aside(ready, anchor)
+    return held if earlier is None else (*held, earlier)
 
 
 def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
@@ -215,7 +213,7 @@ def _to_thousandths(number: float) -> float:
 
 def _word(said: str) -> str:
     """A provider's name for an error as a row and the log can hold it: some write a whole text there, or no text at all."""
-    return said[:_MOST_WORD].encode("utf-8", "replace").decode()
+    return well_formed(said[:_MOST_WORD])
 
 
 def _code(said: int | str | None) -> int | str | None:

@@ -9,7 +9,7 @@ from proxy.conversation.edit import Summarise
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Reader
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import Ready
+from proxy.exchange.ready import Ready
 from proxy.exchange.receive import Memory, Received
 from proxy.ledger.records import Queued
 from proxy.ledger.store import Ledger

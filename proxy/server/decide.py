@@ -12,8 +12,9 @@ from proxy.errors import StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.foregone import goes_as_it_came
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import Ready, as_it_came, is_held_out, prepare
+from proxy.exchange.prepare import as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
+from proxy.exchange.ready import Ready
 from proxy.exchange.receive import NO_MEMORY, Memory, Received
 from proxy.ledger.records import Queued
 from proxy.server.ahead import Ahead

@@ -17,7 +17,7 @@ from proxy.compaction.policy import limit_tokens
 from proxy.dialects.counting import count_answer, count_request
 from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import Ready
+from proxy.exchange.ready import Ready
 from proxy.server.engines.base import Engine
 from proxy.server.policies import DOUBT
 from proxy.server.relay import Exchange

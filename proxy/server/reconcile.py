@@ -11,7 +11,7 @@ import structlog
 
 from proxy.dialects.base import Refusal
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import Ready
+from proxy.exchange.ready import Ready
 from proxy.pruning.reasoning_rules import REFUSED, Lesson, learned_rule
 from proxy.server.call import Call, Shared
 from proxy.server.decide import prepared_again

@@ -30,6 +30,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from proxy.conversation.edit import well_formed
 from proxy.conversation.model import Conversation
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb, texts_of
 
@@ -119,7 +120,7 @@ class Counter:
             return self._engine(text)
         except UnicodeEncodeError:
             # Lone surrogates are legal JSON; the providers read them as the replacement character.
-            return self._piece(text.encode("utf-8", "replace").decode())
+            return self._piece(well_formed(text))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # noqa: BLE001 - a panic in Rust (pyo3 PanicException) is no Exception

@@ -69,7 +69,7 @@ def test_usage_that_was_not_reported_stays_so():
     line = Line(QUIET)
     found = line.answered(line.prepared(behind([user("a")], 1)), an_observation(usage=NOT_REPORTED))
 
-    assert found.aside.usage is None
+    assert found.others[0].usage is None
 
 
 def test_parts_of_the_input_are_not_more_than_is_left_of_it():
@@ -77,15 +77,15 @@ def test_parts_of_the_input_are_not_more_than_is_left_of_it():
     usage = Usage(input_tokens=20, cache_read_tokens=18, cache_write_tokens=2, output_tokens=5)
     found = line.answered(line.prepared(behind([user("a")], 1)), an_observation(usage=usage))
 
-    assert found.aside.usage.input_tokens < 20
-    assert found.aside.usage.cache_read_tokens == found.aside.usage.input_tokens
-    assert found.aside.usage.cache_write_tokens == 2
+    assert found.others[0].usage.input_tokens < 20
+    assert found.others[0].usage.cache_read_tokens == found.others[0].usage.input_tokens
+    assert found.others[0].usage.cache_write_tokens == 2
 
 
 def test_what_was_written_for_an_hour_is_no_more_than_what_is_left():
     line = Line(QUIET)
     usage = Usage(input_tokens=20, cache_write_tokens=20, hour_write_tokens=18, output_tokens=5)
-    found = line.answered(line.prepared(behind([user("a")], 1)), an_observation(usage=usage)).aside.usage
+    found = line.answered(line.prepared(behind([user("a")], 1)), an_observation(usage=usage)).others[0].usage
 
     assert found.hour_write_tokens == found.cache_write_tokens == found.input_tokens
 
@@ -93,15 +93,15 @@ def test_what_was_written_for_an_hour_is_no_more_than_what_is_left():
 def test_an_ordinary_conversation_is_remembered_once():
     line = Line(QUIET)
 
-    assert [line.answered(line.prepared(history)).aside for history in steps("a", "b")] == [None] * 3
+    assert [line.answered(line.prepared(history)).others for history in steps("a", "b")] == [()] * 3
 
 
 def test_a_conversation_that_is_met_in_the_middle_may_have_had_a_note():
     *_, history = steps("a", "b")
     line = Line(QUIET)
 
-    assert line.answered(line.prepared(history)).aside is not None
-    assert line.answered(line.prepared([*history, said("done"), user("next")])).aside is None
+    assert line.answered(line.prepared(history)).others
+    assert line.answered(line.prepared([*history, said("done"), user("next")])).others == ()
 
 
 def test_questions_behind_the_same_examples_are_conversations_of_their_own():
@@ -110,10 +110,10 @@ def test_questions_behind_the_same_examples_are_conversations_of_their_own():
     asked = [line.turn([*examples, user(question)]) for question in "xy"]
 
     assert len({ready.anchor.session for ready in asked}) == 2
-    assert line.answered(line.prepared([*examples, user("z")])).aside is None
+    assert line.answered(line.prepared([*examples, user("z")])).others == ()
 
 
 def test_nothing_is_remembered_of_a_call_that_came_to_nothing():
     line = Line(QUIET)
 
-    assert line.answered(line.prepared(behind([user("a")], 1)), status=500).aside is None
+    assert line.answered(line.prepared(behind([user("a")], 1)), status=500).others == ()

@@ -9,7 +9,8 @@ from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Replace
 from proxy.conversation.recall import Recall
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import as_it_came, prepare, session_id
+from proxy.exchange.prepare import as_it_came, prepare
+from proxy.exchange.ready import session_id
 from proxy.exchange.receive import NO_MEMORY, Memory
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.situation import Prices

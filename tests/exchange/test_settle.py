@@ -205,7 +205,7 @@ def test_a_call_whose_history_only_the_provider_has_teaches_nothing_before_it_is
         found = line.answered(
             ready, an_observation(usage=Usage(input_tokens=9_000, output_tokens=20), response_id="r2")
         )
-        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        line.anchors.update({anchor.key: anchor for anchor in found.others})
         return found.sample
 
     first, second = answered("r1"), answered("r2")
@@ -222,7 +222,7 @@ def test_what_goes_on_from_an_answer_that_is_still_to_come_is_the_same_session()
         found = line.answered(
             line.prepared(path="/v1/responses", body=body), an_observation(usage=usage, response_id="r1")
         )
-        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        line.anchors.update({anchor.key: anchor for anchor in found.others})
         return found
 
     first = answered(NOT_REPORTED, background=True).turn
@@ -245,7 +245,7 @@ def test_the_same_words_again_go_on_from_the_last_call_of_a_conversation_that_th
         body = json.dumps({"model": "m", "input": words_, "conversation": "c1"}).encode()
         ready = line.prepared(path="/v1/responses", body=body)
         found = line.answered(ready, an_observation(usage=Usage(input_tokens=tokens, output_tokens=20)))
-        line.anchors.update({anchor.key: anchor for anchor in found.held})
+        line.anchors.update({anchor.key: anchor for anchor in found.others})
         turns.append((found.turn.turn, found.turn.last_input))
 
     assert turns == [(1, 0), (2, 100), (3, 9_000)]
@@ -278,4 +278,4 @@ def test_an_error_number_that_no_log_can_hold_is_none(code, kept):
 
 
 def test_an_answers_id_may_be_anything():
-    assert settled(observed={"response_id": "\ud800"}).held
+    assert settled(observed={"response_id": "\ud800"}).others
