@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from proxy.demo.sessions import Session
+from proxy.tokens.context import error_percent
 from proxy.wire.body import dumps, loads
 from proxy.wire.sse import EventSplitter
 
@@ -53,9 +54,7 @@ class Heard:
     @property
     def error_percent(self) -> float | None:
         """Signed error of the prediction, of the actual count."""
-        if self.estimated is None or not self.input_tokens:
-            return None
-        return 100.0 * (self.estimated - self.input_tokens) / self.input_tokens
+        return None if self.estimated is None else error_percent(self.estimated, self.input_tokens)
 
 
 def body_of(session: Session, history: Sequence[Mapping[str, Any]], model: str) -> bytes:

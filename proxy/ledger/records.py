@@ -1,4 +1,4 @@
-"""The three things that the ledger keeps: anchors, plans (see conversation.edit) and turns.
+"""What the ledger keeps: anchors and turns. (Plans: conversation.edit. What edits replaced: ledger.originals.)
 
 An **anchor** stands under the prefix key of what a client sent and says what became of that call. It is written twice:
 before the request goes out when there are new decisions (usage still None, so that a retry or another replica replays
@@ -9,6 +9,7 @@ Thousands of them stay in memory and none can be part of a cycle, so the collect
 
 import msgspec
 
+from proxy.tokens.context import error_percent
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -190,5 +191,4 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def error_percent(self) -> float | None:
         """Signed, of the actual count."""
-        actual = self.comparable
-        return None if actual is None else 100.0 * (self.estimated - actual) / actual
+        return error_percent(self.estimated, self.comparable)

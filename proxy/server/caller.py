@@ -3,11 +3,9 @@
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from hashlib import blake2b
-from urllib.parse import parse_qsl
 
+from proxy.server.keys import CREDENTIALS, keys_in
 from proxy.wire.body import loads
-
-_CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
 
 
 def caller_of(named: Mapping[bytes, bytes], query: bytes, *, key_name: str) -> str:
@@ -17,9 +15,9 @@ def caller_of(named: Mapping[bytes, bytes], query: bytes, *, key_name: str) -> s
     """
     if key_name:
         return "key:" + key_name
-    presented = [named[name] for name in _CREDENTIALS if name in named]
+    presented = [named[name] for name in CREDENTIALS if name in named]
     if not presented and b"key=" in query:
-        presented = [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
+        presented = keys_in(query)
     if not presented:
         return ""
     stable = b"\0".join(map(_stable, presented))

@@ -13,7 +13,8 @@ from proxy.errors import Unauthorised
 from proxy.settings.section import named_key
 from proxy.wire.headers import Headers, first
 
-_CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+CREDENTIALS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+"""Headers in which clients present theirs; Google's may also stand in the query, as `key`."""
 _HEADER_OF = {"anthropic": b"x-api-key", "gemini": b"x-goog-api-key", "azure": b"api-key"}
 """Upstream → where its API key stands; everybody else reads `Authorization: Bearer`."""
 
@@ -45,23 +46,28 @@ class KeyRing:
 
 def with_own_key(headers: Headers, query: bytes, *, upstream_name: str, api_key: str) -> tuple[Headers, bytes]:
     """Headers and query with the client's credentials replaced by the upstream's own API key."""
-    kept = [header for header in headers if header[0] not in _CREDENTIALS]
+    kept = [header for header in headers if header[0] not in CREDENTIALS]
     header = _HEADER_OF.get(upstream_name)
     if header is None:
         # Azure-like and Anthropic-like upstreams under other names: answer in the header that the client chose.
-        header = next((name for name, _ in headers if name in _CREDENTIALS[1:]), _CREDENTIALS[0])
+        header = next((name for name, _ in headers if name in CREDENTIALS[1:]), CREDENTIALS[0])
     value = api_key.encode()
     kept.append((header, b"Bearer " + value if header == b"authorization" else value))
     parts = [part for part in query.split(b"&") if unquote_plus(part.partition(b"=")[0].decode("latin-1")) != "key"]
     return kept, b"&".join(parts)
 
 
+def keys_in(query: bytes) -> list[bytes]:
+    """The API keys that stand in a query."""
+    return [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
+
+
 def _presented(headers: Headers, query: bytes, *, own_api_key: bool) -> list[bytes]:
     candidates = [value for name, value in headers if name == b"x-proxy-key"]
     if own_api_key:
-        for name in _CREDENTIALS:
+        for name in CREDENTIALS:
             value = first(headers, name)
             if value is not None:
                 candidates.append(value[7:].strip() if value[:7].lower() == b"bearer " else value)
-        candidates += [value.encode() for name, value in parse_qsl(query.decode("latin-1")) if name == "key"]
+        candidates += keys_in(query)
     return candidates

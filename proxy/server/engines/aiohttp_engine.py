@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,7 @@ from proxy.server.engines.base import (
     KEEP_ALIVE_S,
     Grace,
     UpstreamRequest,
+    pieces_of,
     probed,
 )
 from proxy.wire.headers import Headers
@@ -77,7 +78,7 @@ class AiohttpEngine:
         headers = [(_text(name), _text(value)) for name, value in request.headers]
         if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
             headers.append(("content-length", str(len(body))))
-            body = _pieces(body)
+            body = pieces_of(body, _PIECE_BYTES)
         response = await self._session.request(
             request.method,
             URL(request.url_base + request.target.decode("latin-1"), encoded=True),
@@ -158,11 +159,6 @@ def _mapped(error: BaseException) -> UpstreamError:
 def _answered(error: Exception) -> bool:
     """Whether part of an answer's head had come."""
     return isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
-
-
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), _PIECE_BYTES):
-        yield body[start : start + _PIECE_BYTES]
 
 
 def _text(raw: bytes) -> str:

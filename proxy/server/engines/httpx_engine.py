@@ -8,7 +8,7 @@ import httpx
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from proxy.server.engines.authorities import tls_context
-from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, PROBES, Grace, UpstreamRequest
+from proxy.server.engines.base import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, PROBES, Grace, UpstreamRequest, pieces_of
 from proxy.wire.headers import Headers
 
 _PIECE_BYTES = 256 * 1024
@@ -56,7 +56,7 @@ class HttpxEngine:
         content: Any = request.body
         if isinstance(content, bytes):
             headers.append((b"content-length", b"%d" % len(content)))
-            content = _pieces(content)
+            content = pieces_of(content, _PIECE_BYTES)
         elif content is not None and not any(name == b"content-length" for name, _ in headers):
             headers.append((b"transfer-encoding", b"chunked"))
         timeout = {
@@ -152,8 +152,3 @@ def _mapped(error: Exception) -> UpstreamError:
     if isinstance(error, httpx.TimeoutException):
         return UpstreamTimeout("the upstream sent nothing within timeout_s")
     return UpstreamBroken(f"the upstream ended the exchange early ({name})")
-
-
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), _PIECE_BYTES):
-        yield body[start : start + _PIECE_BYTES]
