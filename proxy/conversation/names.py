@@ -5,6 +5,10 @@ Names come with the maker's prefix (`anthropic/claude-…`), a cloud's (`us.anth
 """
 
 import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _LONGEST = 128
 """Characters of a name that are looked at: names come from clients, and some rows of the tables are expressions."""
@@ -15,6 +19,24 @@ _CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:anthropic|amazon|meta|mistral|cohere|dee
 def plain_name(model: str) -> str:
     """Lower case, without the prefixes of makers and clouds."""
     return _CLOUD.sub("", model[:_LONGEST].lower().rpartition("/")[2])
+
+
+_VENDORS = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
+"""Our upstreams' names where genai-prices, whose rows the tables hold, says it otherwise."""
+
+
+def row_of(rows: Sequence[tuple[str, str, T]], model: str, upstream: str) -> T | None:
+    """What a table of provider, clauses and value says of a model; None for a stranger.
+
+    The upstream's own rows come first; for those that have none, any maker's stand in.
+    """
+    names = (plain_name(model), model.lower())
+    provider = _VENDORS.get(upstream, upstream)
+    at_home = [row for row in rows if row[0] == provider]
+    for _, clauses, value in (*at_home, *rows):
+        if any(matches(clauses, name) for name in names):
+            return value
+    return None
 
 
 def matches(clauses: str, name: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
-from proxy.conversation.names import matches, plain_name
+from proxy.conversation.names import matches, plain_name, row_of
 from proxy.pricing.price_rows import ROWS
 
 
@@ -77,8 +77,6 @@ class PriceOverrides:
 
 NO_OVERRIDES: Final = PriceOverrides()
 
-_PROVIDERS: Final = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
-
 _STRANGER: Final = CacheHabit(write_ratio=1.25)
 """A model that nobody knows: the dearest writing that is usual, so that no edit is taken for cheaper than it is."""
 _CLAUDE: Final = CacheHabit(read_ratio=0.1, write_ratio=1.25, ttl_s=300, outlives=False)
@@ -117,7 +115,7 @@ _HABITS: Final = (
 
 def price_for(model: str, *, upstream: str = "", overrides: PriceOverrides = NO_OVERRIDES) -> Price | None:
     """The price of a model at an upstream; None when no table knows it. The maker's price stands in for a stranger's."""
-    price = _priced(plain_name(model), model.lower(), _PROVIDERS.get(upstream, upstream))
+    price = _priced(model, upstream)
     if price is None or overrides == NO_OVERRIDES:
         return price
     long = _overridden(price.long_rates, overrides) if price.long_rates else None
@@ -160,13 +158,9 @@ def _overridden(rates: Rates, overrides: PriceOverrides) -> Rates:
 
 
 @lru_cache(maxsize=512)
-def _priced(plain: str, full: str, provider: str) -> Price | None:
-    rows = _rows()
-    at_home = [row for row in rows if row[0] == provider]
-    for _, clauses, fields in (*at_home, *rows):
-        if matches(clauses, plain) or matches(clauses, full):
-            return _price(fields, plain)
-    return None
+def _priced(model: str, upstream: str) -> Price | None:
+    fields = row_of(_rows(), model, upstream)
+    return None if fields is None else _price(fields, plain_name(model))
 
 
 @cache

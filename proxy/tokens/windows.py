@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
-from proxy.conversation.names import matches, plain_name
+from proxy.conversation.names import matches, plain_name, row_of
 from proxy.tokens.window_rows import ROWS
 
 
@@ -25,9 +25,6 @@ class Limits:
 
 
 UNKNOWN: Final = Limits()
-
-_PROVIDERS: Final = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
-"""Our upstreams' names where genai-prices says it otherwise."""
 
 _OWN: Final = (
     # clauses, window, largest answer, largest input. 0: not known here. First match wins.
@@ -62,7 +59,7 @@ _OWN: Final = (
 
 def limits_for(model: str, *, upstream: str = "", overrides: Limits = UNKNOWN) -> Limits:
     """Limits of a model at an upstream. `overrides`: what the configuration says, field by field."""
-    known = _known(plain_name(model), model.lower(), _PROVIDERS.get(upstream, upstream))
+    known = _known(model, upstream)
     return Limits(
         window=overrides.window or known.window,
         max_output=overrides.max_output or known.max_output,
@@ -72,21 +69,13 @@ def limits_for(model: str, *, upstream: str = "", overrides: Limits = UNKNOWN) -
 
 
 @lru_cache(maxsize=512)
-def _known(plain: str, full: str, provider: str) -> Limits:
-    window = _row_window(plain, full, provider)
+def _known(model: str, upstream: str) -> Limits:
+    window = row_of(_rows(), model, upstream)
+    plain = plain_name(model)
     for clauses, own_window, max_output, max_input in _OWN:
         if matches(clauses, plain):
             return Limits(window=own_window or window, max_output=max_output or None, max_input=max_input or None)
     return Limits(window=window)
-
-
-def _row_window(plain: str, full: str, provider: str) -> int | None:
-    rows = _rows()
-    at_home = [row for row in rows if row[0] == provider]
-    for _, clauses, window in (*at_home, *rows):
-        if matches(clauses, plain) or matches(clauses, full):
-            return window
-    return None
 
 
 @cache

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.conversation.names import matches, plain_name
+from proxy.conversation.names import matches, plain_name, row_of
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,24 @@ def test_a_plain_name_has_no_prefix(model, plain):
 )
 def test_a_name_matches_one_of_the_clauses(clauses, name, expected):
     assert matches(clauses, name) is expected
+
+
+ROWS = [("x-ai", "^grok", 1), ("google", "^gemini", 2), ("openrouter", "^gemini ^x-ai/grok-4", 3)]
+
+
+@pytest.mark.parametrize(
+    ("model", "upstream", "found"),
+    [
+        # At home first, under our name for the provider, too.
+        ("grok-4", "xai", 1),
+        ("google/gemini-3-pro", "gemini", 2),
+        ("gemini-3-pro", "openrouter", 3),
+        # With or without the maker's prefix.
+        ("x-ai/grok-4", "openrouter", 3),
+        # Elsewhere, the first that knows it.
+        ("gemini-3-pro", "somewhere", 2),
+        ("gpt-9", "xai", None),
+    ],
+)
+def test_a_models_row_is_looked_for_at_its_upstream_and_then_anywhere(model, upstream, found):
+    assert row_of(ROWS, model, upstream) == found
