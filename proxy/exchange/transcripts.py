@@ -25,7 +25,7 @@ from proxy.conversation.fingerprint import prefix_keys, seed_key
 from proxy.conversation.model import Conversation
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.exchange import more_session_files, session_files
+from proxy.dialects.session_files import requests_in
 from proxy.wire.body import dumps, loads
 
 Json = dict[str, Any]
@@ -88,14 +88,9 @@ def transcripts(raw: bytes) -> list[Transcript]:
 
 
 def _bodies(entries: list[Json]) -> list[Json]:
-    if any(map(session_files.is_claude_code, entries)):
-        return session_files.claude_code(entries)
-    if any(map(session_files.is_codex, entries)):
-        return session_files.codex(entries)
-    if any(map(more_session_files.is_gemini_cli, entries)):
-        return more_session_files.gemini_cli(entries)
-    if any(map(more_session_files.is_opencode, entries)):
-        return more_session_files.opencode(entries)
+    sent = requests_in(entries)
+    if sent is not None:
+        return sent
     bodies = [body for entry in entries if (body := _body(entry)) is not None]
     return bodies or _bare(entries)
 

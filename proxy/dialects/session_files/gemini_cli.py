@@ -1,7 +1,6 @@
-"""Reads the session files that Gemini CLI and OpenCode keep into the requests that they had sent.
+"""Gemini CLI's session files: one JSON object (`session-*.json`) or, since 2026, a line for each message.
 
-Gemini CLI writes one JSON object (`session-*.json`) or, since 2026, a line for each message, in which a later line of the same
-id replaces an earlier one. OpenCode spreads a session over many files; `opencode export` puts it into one.
+A later line of the same id replaces an earlier one.
 """
 
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ from typing import Any
 Json = dict[str, Any]
 
 _SPOKEN = {"user": "user", "gemini": "model"}
-"""What else a file of Gemini CLI holds (info, warning, error) was only shown."""
+"""What else a file holds (info, warning, error) was only shown."""
 
 
 def is_gemini_cli(entry: Json) -> bool:
@@ -61,49 +60,3 @@ def _parts(written: Any) -> list[Json]:
 def _unanswered(call: Json) -> Json:
     given = {"id": call.get("id"), "name": call.get("name"), "response": {"error": str(call.get("status"))}}
     return {"functionResponse": given}
-
-
-def is_opencode(entry: Json) -> bool:
-    """What `opencode export` writes: `{"info": …, "messages": [{"info": {"role": …}, "parts": […]}]}`."""
-    messages = entry.get("messages")
-    return isinstance(messages, list) and any(map(_is_message, messages))
-
-
-def _is_message(message: Any) -> bool:
-    return (
-        isinstance(message, dict) and isinstance(message.get("info"), dict) and isinstance(message.get("parts"), list)
-    )
-
-
-def opencode(entries: Iterable[Json]) -> list[Json]:
-    """The session as Anthropic bodies, whatever its provider was: where it was compacted, it began anew."""
-    found: list[Json] = []
-    for entry in filter(is_opencode, entries):
-        messages: list[Json] = []
-        model = ""
-        for message in filter(_is_message, entry["messages"]):
-            if any(part.get("type") == "compaction" for part in message["parts"]):
-                found.append({"model": model, "system": "", "messages": messages})
-                messages = []
-            model = message["info"].get("modelID") or model
-            messages += _said(message)
-        found.append({"model": model, "system": "", "messages": messages})
-    return [body for body in found if body["messages"]]
-
-
-def _said(message: Json) -> list[Json]:
-    """A message, and the results of its calls, which stand in the same parts."""
-    said: list[Json] = []
-    results: list[Json] = []
-    for part in message["parts"]:
-        state = part.get("state")
-        if part.get("type") == "text" and part.get("text"):
-            said.append({"type": "text", "text": part["text"]})
-        elif part.get("type") == "tool" and isinstance(state, dict):
-            call = part.get("callID")
-            said.append({"type": "tool_use", "id": call, "name": part.get("tool"), "input": state.get("input") or {}})
-            text = str(state.get("output") or state.get("error") or "")
-            failed = {"is_error": True} if state.get("status") == "error" else {}
-            results.append({"type": "tool_result", "tool_use_id": call, "content": text, **failed})
-    both = ((message["info"].get("role"), said), ("user", results))
-    return [{"role": role, "content": blocks} for role, blocks in both if blocks]
