@@ -16,7 +16,7 @@ from proxy.server.descriptors import raise_limit
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.events import configure, outlet
 from proxy.server.handler import Handler
-from proxy.server.memory import given_back, map_large_blocks
+from proxy.server.heap import given_back, map_large_blocks
 from proxy.server.tokenizers import DEFAULT_ENCODING, counter
 from proxy.server.watch import Watch
 from proxy.settings.values import Settings

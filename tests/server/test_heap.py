@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from proxy.server.memory import given_back, map_large_blocks, trimmer
+from proxy.server.heap import given_back, map_large_blocks, trimmer
 
 pytestmark = pytest.mark.anyio
 
 BODIES = """
 import sys
 from pathlib import Path
-from proxy.server.memory import map_large_blocks
+from proxy.server.heap import map_large_blocks
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
