@@ -53,7 +53,7 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         return await _reconciled(shared, call, refusal)
     if kind == "roles" and ready.summarised and await alternates(shared, call):
         return await _alternated(shared, call)
-    about_ours = status in (400, 413, 422) or (kind == "roles" and ready.changed)
+    about_ours = status in (400, 422) or (kind == "roles" and ready.changed)
     if not about_ours or not (ready.changed or ready.asked_usage or ready.marked):
         return None
     if kind == "usage_option" and ready.asked_usage:
