@@ -5,8 +5,8 @@
     wire          bytes and JSON: spans, splices, server-sent events, headers
     tokens        counting: usage as reported, estimates, the unified formula, windows
     pricing       prices, the cache model, what a call cost and would have cost
-    dialects      the only room that knows a provider's field names
     ledger        what is remembered: anchors, plans, turns
+    dialects      the only room that knows a provider's field names
     pruning       deciding what goes
     compaction    deciding what is summarised
     reports       records to JSON, text, HTML and Prometheus
@@ -17,6 +17,7 @@
     demo          a loopback provider, a recorded session and the show
     cli           the command line
 
+A room imports only rooms above it (tests/test_architecture.py has the few that are side by side).
 Each room is wholly pure or wholly I/O and says so in the first line of its docstring.
 """
 

@@ -106,6 +106,24 @@ def test_each_room_has_its_place_and_says_whether_it_is_pure(room):
     assert nature_of(room) in ("Pure", "I/O")
 
 
+def test_the_docstring_of_each_room_names_all_its_modules():
+    """The map that a newcomer reads first. A dialect's own modules are the same in all: `dialects` names them."""
+    missing = []
+    for path, tree in modules().items():
+        home = Path(path).parent
+        if Path(path).name != "__init__.py" or "dialects" in home.parts[:-1]:
+            continue
+        inside = {
+            name.removeprefix(f"{home}/").split("/")[0].removesuffix(".py")
+            for name in modules()
+            if home in Path(name).parents
+        }
+        named = set(re.findall(r"\w+", ast.get_docstring(tree) or ""))
+        missing += [f"{home}: {name}" for name in sorted(inside - named - {"__init__", "__main__"})]
+
+    assert not missing, "\n".join(missing)
+
+
 def test_rooms_import_only_rooms_further_left():
     wrong = []
     for path, tree in modules().items():

@@ -1,6 +1,16 @@
 """Pure: the only room that knows a provider's field names.
 
 DIALECTS is the one table: how a request's path ends → which dialect reads it. A new dialect is one module and one row.
+
+    openai_chat, openai_responses, anthropic_messages, gemini
+                            the dialects: each with view, rewrite, stream, reasoning, summary and usage
+    base                    what every dialect can do
+    history, fields, media  reading: the long array, small readings, media parts
+    labels, utility         what clients call their sessions, and their own side calls
+    lens, kept              plans applied to bodies; reasoning as the ledger keeps it
+    refusals, unannounced   what errors mean; streams whose headers do not say so
+    counting, models        asking for a count; windows in a list of models
+    session_files           sessions as clients keep them on disk
 """
 
 import re

@@ -1,1 +1,5 @@
-"""Pure: what is remembered. Records and the protocol that every store fulfils."""
+"""Pure: what is remembered. Records and the protocol that every store fulfils.
+
+records, originals      anchors, plans and turns; what edits replaced
+store                   the protocol
+"""

@@ -1,12 +1,16 @@
 """A strict loopback provider: it counts, caches, refuses and answers as the real ones do. I/O.
 
-asked.py    what every API module makes of a body: units to count and to cache, and what the script needs
-answers.py  scripted answers: a recorded session's own, or a small deterministic echo
-cache.py    the simulated prefix cache
-app.py      the ASGI app and its hooks for tests
-chat.py …   one module an API: structure rules, prompt, answer, stream; one row each in `apis.py`
+asked.py       what every API module makes of a body: units to count and to cache, and what the script needs
+answers.py     scripted answers: a recorded session's own, or a small deterministic echo
+extractive.py  … and a summary, written without a model, where one is asked for
+cache.py       the simulated prefix cache
+app.py         the ASGI app and its hooks for tests; asgi.py its plain side
+apis.py        one row an API: path → what is done there
+chat.py  responses.py  messages.py  gemini.py
+               one module an API: prompt, answer, stream, and its rules, unless they stand beside it
+               in chat_rules.py, messages_rules.py, responses_items.py
 
-Nothing here knows the proxy: tests and the demo stand it behind one.
+It reads requests by itself, without the dialects: a mistake of theirs would go unnoticed otherwise.
 """
 
 from proxy.demo.provider.answers import Recording, echo, recorded

@@ -1,4 +1,13 @@
-"""I/O: HTTP clients behind one Protocol; `ENGINES` is the table."""
+"""I/O: HTTP clients behind one Protocol; `ENGINES` is the table.
+
+base                    the Protocol
+lean_engine             our own: a pool of plain connections, made of:
+connection, arrivals    one kept connection; what has come on it and nobody has taken yet
+detour                  … through an HTTP proxy
+authorities             … over TLS: whom to trust (for all engines)
+aiohttp_engine, httpx_engine
+other people's clients
+"""
 
 from collections.abc import Callable
 
