@@ -124,6 +124,23 @@ def test_the_docstring_of_each_room_names_all_its_modules():
     assert not missing, "\n".join(missing)
 
 
+def test_the_names_of_notes_are_told_where_notes_are_made():
+    """They are strings in seven modules: who wants to know what a line carries finds them in one place."""
+    used = {
+        re.sub(r"\W", "", name)
+        for path in modules()
+        for name in re.findall(
+            r"\b(?:extended|upto|carried|known)\(\s*\(?(\"[a-z_]+\")", (ROOT / path).read_text("utf-8")
+        )
+    }
+    told = ast.get_docstring(
+        next(node for node in modules()["proxy/conversation/lines.py"].body if getattr(node, "name", "") == "Notes")
+    )
+
+    assert "keys" in used
+    assert used <= set(re.findall(r"\w+", told or ""))
+
+
 def test_rooms_import_only_rooms_further_left():
     wrong = []
     for path, tree in modules().items():

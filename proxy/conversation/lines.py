@@ -26,7 +26,19 @@ _MESSAGE_BYTES = 1280
 
 
 class Notes:
-    """What was found out about the messages of a request, message by message, for the next request of its line."""
+    """What was found out about the messages of a request, message by message, for the next request of its line.
+
+    Who keeps what, by name; where a value depends on more than the messages (a scale, an origin), its name is a tuple:
+
+        asked                       dialects.history: the newest message of a user
+        placed, standing            dialects.lens: the plan's splices; its edits that have a message here
+        ends, keys                  exchange.receive: where earlier requests may have ended; prefix keys
+        weights, totals, reasoning  exchange.weigh: what each message weighs, whole and in reasoning
+        pairs, sizes                … its results with their calls, and what they weigh
+        results, edited             … its results as pruning sees them: as they came, and under the plan
+        marked, sealed              exchange.prepare: what cache marks stand behind; reasoning that nobody can read
+        passages, tally             pruning.strategies.passages and exchange.tally: one object a conversation
+    """
 
     __slots__ = ("_before", "_carried", "_own", "_upto", "_upto_before", "shared")
 

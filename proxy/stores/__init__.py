@@ -4,10 +4,10 @@ memory, shelf           in this process; a bounded place
 turnlog, attic          … for turns, and for originals
 sqlite                  in one file, made of:
 sqlite_file, sqlite_writer, sqlite_reports, sqlite_sweep
-the file itself; its one writing thread; what reports read; what goes by itself
+                        the file itself; its one writing thread; what reports read; what goes by itself
 redis                   on Redis, made of:
 redis_url, redis_client, redis_asking, redis_originals
-where it is; its client; how it is asked; originals
+                        where it is; its client; how it is asked; originals
 resilient, patience     what stands in for a store that is down; how long one is waited for
 codec, sealed           values as bytes, and sealed
 url_options             what may stand behind `?` of `store.url`

@@ -6,7 +6,7 @@ connection, arrivals    one kept connection; what has come on it and nobody has 
 detour                  … through an HTTP proxy
 authorities             … over TLS: whom to trust (for all engines)
 aiohttp_engine, httpx_engine
-other people's clients
+                        other people's clients
 """
 
 from collections.abc import Callable
