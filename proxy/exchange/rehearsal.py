@@ -18,6 +18,7 @@ from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
+from proxy.pruning.purse import charged
 from proxy.pruning.situation import Prices, Situation
 from proxy.pruning.standing import behind_marked
 from proxy.pruning.strategies.passages import Passages
@@ -83,11 +84,11 @@ class Step:
 
     def cost(self, prices: Prices | None) -> float:
         """Of the call as it was sent, in plain input tokens."""
-        return _charged(self.sent, self.cached, prices)
+        return _charged(self.cached, self.sent, prices)
 
     def direct_cost(self, prices: Prices | None) -> float:
         """Of the client's own request."""
-        return _charged(self.direct, self.direct_cached, prices)
+        return _charged(self.direct_cached, self.direct, prices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +242,6 @@ class _Line:
         return replaced
 
 
-def _charged(tokens: int, cached: int, prices: Prices | None) -> float:
+def _charged(cached: int, tokens: int, prices: Prices | None) -> float:
     ratio = prices or NO_CACHE
-    return ratio.read * cached + ratio.write * (tokens - cached)
+    return charged(cached, tokens, ratio, ratio.minimum)

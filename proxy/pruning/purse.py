@@ -38,7 +38,7 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
     for end in call_ends(situation):
         new = sum(tokens[before:end])
         grown = head + new if not before else new
-        unpruned += _charged(direct, direct + grown, prices, minimum)
+        unpruned += charged(direct, direct + grown, prices, minimum)
         direct += grown
         kept, sent = sent, sent + grown
         changed = before
@@ -51,13 +51,13 @@ def bills(situation: Situation, prices: Prices) -> tuple[float, float]:
             found = entries.found(changed, end) if prices.breakpoints else changed
             kept = head + sum(tokens[:found]) if found or situation.head_kept or not prices.breakpoints else 0
             entries.changed(changed)
-        paid += _charged(kept, sent, prices, minimum)
+        paid += charged(kept, sent, prices, minimum)
         before = end
         entries.ended(end)
     return unpruned, paid
 
 
-def _charged(cached: int, tokens: int, prices: Prices, minimum: float) -> float:
+def charged(cached: int, tokens: int, prices: Prices, minimum: float) -> float:
     """For a request that begins with `cached` tokens of the one before it. A cache takes nothing below its minimum."""
     if tokens < minimum:
         return float(tokens)

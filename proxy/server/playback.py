@@ -20,8 +20,8 @@ from proxy.exchange.rehearsal import rehearse, script_of, totals
 from proxy.exchange.transcripts import conversations
 from proxy.pricing.prices import habit_for
 from proxy.pruning.policy import PRESETS
-from proxy.pruning.situation import Prices
 from proxy.reports.replay import Replayed, replay_rows, replay_text
+from proxy.server.policies import prices_of
 from proxy.server.tokenizers import counter, tokenizer_for
 from proxy.tokens.context import reserve_tokens
 from proxy.tokens.estimate import Memo, Scale
@@ -163,8 +163,7 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
     model = conversation.model
     encoding = tokenizer_for(model)
     scale = Scale(encoding=encoding, count=counter(encoding), dialect=conversation.dialect, model=model, memo=_MEMO)
-    habit = habit_for(model)
-    prices = Prices(read=habit.read_ratio, write=habit.write_ratio)
+    prices = prices_of(habit_for(model))
     longest, reserve, room = _room(model, conversation.max_output)
     arriving, pruning = PRESETS[profile]
     script = script_of(conversation, scale)
@@ -177,6 +176,7 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
             window=room,
             reserve=reserve,
             count=scale.weigh_text,
+            breakpoints=prices is not None and prices.breakpoints,
             compacting=COMPACT[profile],
         )
     )

@@ -78,7 +78,7 @@ class Policies:
             window=chosen.window or learned_window or limits.window,
             max_input=limits.max_input,
             max_output=limits.max_output,
-            prices=_prices_of(habit),
+            prices=prices_of(habit),
             cache_ttl_s=habit.ttl_s,
             cache_outlives=habit.outlives,
             horizon=None if settings.prune.horizon == "learned" else settings.prune.horizon,
@@ -94,7 +94,7 @@ class Policies:
         )
 
 
-def _prices_of(habit: CacheHabit) -> Prices | None:
+def prices_of(habit: CacheHabit) -> Prices | None:
     """What pruning reckons with; None where there is no cache to break."""
     if habit.read_ratio >= 1:
         return None

@@ -7,6 +7,7 @@ import pytest
 
 from proxy.errors import ProxyError
 from proxy.exchange.transcripts import conversations
+from proxy.pruning.situation import Prices
 from proxy.server import playback
 from proxy.server.playback import add_flags, replayed, run
 from proxy.tokens.windows import Limits
@@ -142,3 +143,38 @@ def test_a_profile_never_reports_more_calls_than_there_were(transcript):
     (conversation,) = conversations(transcript.read_bytes())
 
     assert replayed("ctf", conversation, "bold").calls == 11
+
+
+def short_talk(model):
+    """An agent's few calls, which grow past the 1,024 tokens that some caches want, and never to 4,096."""
+    messages = []
+    for number in range(6):
+        call = {"name": "bash", "arguments": json.dumps({"command": f"run {number}"})}
+        messages += [
+            {"role": "user", "content": f"do {number}"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"c{number}", "type": "function", "function": call}],
+            },
+            {"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} value " * 40},
+        ]
+    messages.append({"role": "assistant", "content": "done"})
+    (conversation,) = conversations(json.dumps({"model": model, "messages": messages}).encode())
+    return conversation
+
+
+def test_what_is_too_short_for_a_models_cache_is_paid_in_full():
+    of_4096 = replayed("short", short_talk("claude-opus-4-5"), "gentle")
+    of_64 = replayed("short", short_talk("deepseek-chat"), "gentle")
+
+    assert of_4096.direct_cost == of_4096.direct_tokens
+    assert of_64.direct_cost < of_64.direct_tokens / 2
+
+
+def test_what_a_cache_takes_is_not_pruned_below_its_minimum(monkeypatch):
+    kept = replayed("short", short_talk("gpt-4o"), "bold")
+    monkeypatch.setattr(playback, "prices_of", lambda habit: Prices(read=habit.read_ratio, write=habit.write_ratio))
+    without_minimum = replayed("short", short_talk("gpt-4o"), "bold")
+
+    assert kept.breaks < without_minimum.breaks
