@@ -102,6 +102,16 @@ def a_scale(*, dialect="openai_chat", model="m", memo=None):
     return Scale(encoding="test", count=count, dialect=dialect, model=model, memo=memo or Memo())
 
 
+def weigh_request(scale, conversation):
+    """The pure estimate: system, tools, all messages and the reply's priming."""
+    return (
+        scale.weigh_system(conversation)
+        + scale.weigh_tools(conversation.tools)
+        + scale.weigh_messages(conversation.messages)
+        + scale.overheads.request
+    )
+
+
 def an_anchor(**more):
     known = {"key": b"k" * 16, "session": "s1", "turn": 1, "at": 1000.0, "upstream": "openai", "model": "m"}
     return Anchor(**{**known, **more})

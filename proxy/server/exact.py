@@ -49,7 +49,7 @@ class Exact:
     """Asks, and remembers who cannot answer."""
 
     def __init__(self, engine: Engine, noted: Callable[[str], None], *, enabled: bool) -> None:
-        """`noted` gets the outcome of each question: used | implausible | failed | timeout | missing | internal."""
+        """`noted` gets the outcome of each question: used | implausible | failed | timeout | missing | client_closed | internal."""
         self._engine = engine
         self._noted = noted
         self.enabled = enabled

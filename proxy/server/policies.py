@@ -26,7 +26,7 @@ class Known:
 
     policy: Policy
     encoding: str
-    """Its texts are counted in."""
+    """In which its texts are counted."""
     price: Price | None
     habit: CacheHabit
 

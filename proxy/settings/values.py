@@ -169,7 +169,8 @@ class Prune(Section, frozen=True, kw_only=True):
     release: Share = 0.65
     """Pressure ends below this share; less than `engage`, so that it does not flap."""
     keep_share: Share = 0.15
-    """Share of a result that its placeholder may spend on the identifiers that later turns are likely to need."""
+    """Share of a result that its placeholder may spend on the identifiers that later turns are likely to need; the policy
+    `always` spends none."""
     horizon: Count | Literal["learned"] = "learned"
     """Turns that a conversation is expected to go on; learned from earlier ones, or a fixed number."""
     holdout: Share = 0.0

@@ -19,7 +19,7 @@ def client_for(target: RedisTarget) -> tuple[Any, list[Any]]:
     common: dict[str, Any] = {
         "username": target.username,
         "password": target.password,
-        # `_asking` bounds the whole call already; bounding each read once more costs a quarter of its CPU.
+        # `redis_asking` bounds the whole call already; bounding each read once more costs a quarter of its CPU.
         "socket_timeout": None,
         "socket_connect_timeout": max(target.timeout_s, FIRST_ANSWER_S),
         # Once more and at once: a pooled connection that the server has closed shows only when it is used.

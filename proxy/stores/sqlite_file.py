@@ -54,10 +54,7 @@ _STRANGER = "this is another program's database; name another file in store.url"
 class Opening:
     """What was found when a file was opened; the caller logs it."""
 
-    path: Path
     inode: int
-    version_before: int
-    """0 for a new file."""
     moved_aside: Path | None = None
     """Where the damaged file lies now, when there was one."""
 
@@ -157,12 +154,12 @@ def _prepare(path: Path, aside: Path | None) -> Opening:
     try:
         _to_wal(connection)
         connection.execute("BEGIN IMMEDIATE")
-        before = _migrate(connection, path)
+        _migrate(connection, path)
         connection.execute("COMMIT")
         _look_at(connection)
     finally:
         connection.close()
-    return Opening(path=path, inode=inode, version_before=before, moved_aside=aside)
+    return Opening(inode=inode, moved_aside=aside)
 
 
 def _look_at(connection: sqlite3.Connection) -> None:
@@ -188,7 +185,7 @@ def _to_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> int:
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
     filled = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
@@ -204,4 +201,3 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> int:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-    return version

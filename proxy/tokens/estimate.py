@@ -177,15 +177,6 @@ class Scale:
         """Tokens of the system text outside the history."""
         return self.weigh_messages(conversation.system)
 
-    def weigh_request(self, conversation: Conversation) -> int:
-        """The pure estimate: system, tools, all messages and the reply's priming."""
-        return (
-            self.weigh_system(conversation)
-            + self.weigh_tools(conversation.tools)
-            + self.weigh_messages(conversation.messages)
-            + self.overheads.request
-        )
-
     def _weigh(self, message: Message) -> Weight:
         parts: list[int] = []
         reasoning = results = unseen = 0

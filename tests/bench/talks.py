@@ -27,6 +27,7 @@ from proxy.server.tokenizers import counter
 from proxy.tokens.estimate import Memo, Scale
 from proxy.wire.body import dumps
 from tests.bench.speakers import SPEAKERS
+from tests.builders import weigh_request
 
 TRAJECTORIES = Path(__file__).parents[1] / "data" / "trajectories"
 _CODE = re.compile(r"[{}()\[\];=<>/\\_]")
@@ -142,7 +143,7 @@ class Provider:
             encoding=self.name, count=self.count, dialect=talk.conversation.dialect, model="theirs", memo=memo
         )
         request = msgspec.structs.replace(talk.conversation, messages=())
-        total = self.preamble + scale.weigh_request(request) + self.envelope * len(request.system)
+        total = self.preamble + weigh_request(scale, request) + self.envelope * len(request.system)
         bills, at, chance = [], 0, Random(talk.name)
         for call in talk.calls:
             total += self._weigh(scale, talk.conversation.messages[at : call.start])

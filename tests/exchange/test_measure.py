@@ -35,6 +35,7 @@ from tests.builders import (
     rounds,
     said,
     user,
+    weigh_request,
     words,
 )
 
@@ -226,7 +227,9 @@ def test_r6_without_memory_everything_is_estimated():
 
     assert inputs.last is None
     assert (
-        context_size(inputs.present, None).total == line.scale.weigh_request(received.conversation) == 100 + MESSAGE + 3
+        context_size(inputs.present, None).total
+        == weigh_request(line.scale, received.conversation)
+        == 100 + MESSAGE + 3
     )
 
 

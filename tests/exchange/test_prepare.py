@@ -31,6 +31,7 @@ from tests.builders import (
     rounds,
     said,
     user,
+    weigh_request,
     words,
 )
 
@@ -250,7 +251,7 @@ def test_a_history_that_can_be_read_in_two_ways_is_left_alone_and_measured():
         EMPTY_PLAN,
         0,
     )
-    assert ready.estimated == a_scale().weigh_request(ready.received.conversation)
+    assert ready.estimated == weigh_request(a_scale(), ready.received.conversation)
 
 
 def test_what_was_observed_is_not_decided_again():
@@ -527,7 +528,7 @@ def test_r10_the_prediction_is_the_weight_of_what_is_sent(results, policy):
     for request in agent([*rounds(*results), said(), user()]):
         ready = line.prepared(request)
         sent = a_received(body=ready.body)
-        actual = line.scale.weigh_request(sent.conversation)
+        actual = weigh_request(line.scale, sent.conversation)
 
         assert ready.context.total == pytest.approx(actual, abs=1 + len(ready.sent_plan.edits))
         answer = an_observation(usage=Usage(input_tokens=actual, output_tokens=line.scale.weigh_text("done")))

@@ -33,6 +33,7 @@ from tests.builders import (
     result,
     said,
     user,
+    weigh_request,
     words,
 )
 from tests.dialects.recordings import recordings
@@ -152,7 +153,7 @@ def test_the_effective_count_drives_display_prune_and_compact_alike(shape, strip
     assert (stripped.need is None) == (never.need is None)
     # And the number is that of the very body that goes out.
     sent = a_received(messages_of(stripped.body), max_tokens=100).conversation
-    assert stripped.context.total == a_scale().weigh_request(sent)
+    assert stripped.context.total == weigh_request(a_scale(), sent)
 
 
 _NEVER = PrunePolicy(policy="pressure")

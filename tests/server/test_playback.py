@@ -146,7 +146,7 @@ def test_a_profile_never_reports_more_calls_than_there_were(transcript):
 
 
 def short_talk(model):
-    """An agent's few calls, which grow past the 1,024 tokens that some caches want, and never to 4,096."""
+    """An agent's few calls, which hardly reach the 1,024 tokens that some caches want, and never 4,096."""
     messages = []
     for number in range(6):
         call = {"name": "bash", "arguments": json.dumps({"command": f"run {number}"})}

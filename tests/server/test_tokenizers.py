@@ -26,6 +26,7 @@ from proxy.server.tokenizers import (
 )
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb
 from tests.bench.worst_texts import WORST
+from tests.builders import weigh_request
 
 TRAJECTORIES = Path(__file__).parents[1] / "data" / "trajectories"
 ENCODINGS = ["o200k_base", "cl100k_base"]
@@ -329,7 +330,7 @@ def test_warmed_messages_cost_nothing_any_more():
 
     asyncio.run(warm(scale, conversation))
     counted = len(calls)
-    scale.weigh_request(conversation)
+    weigh_request(scale, conversation)
     asyncio.run(warm(scale, conversation))
 
     assert len(calls) == counted > 0

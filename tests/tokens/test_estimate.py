@@ -15,6 +15,7 @@ from proxy.conversation.model import (
     Tools,
 )
 from proxy.tokens.estimate import OVERHEADS, Memo, Scale, rule_of_thumb, texts_of
+from tests.builders import weigh_request
 
 
 def a_message(*parts, role="user", digest=None):
@@ -97,7 +98,7 @@ def test_a_request_weighs_system_tools_messages_and_priming():
         messages=(a_message(Text(text="m" * 10)),),
     )
 
-    assert a_scale().weigh_request(conversation) == 104 + 50 + 14 + 3
+    assert weigh_request(a_scale(), conversation) == 104 + 50 + 14 + 3
 
 
 def test_no_tools_weigh_nothing():
