@@ -78,6 +78,17 @@ class Spent:
     status: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a summary needs besides the request."""
+
+    session: str
+    count: Callable[[str], int]
+    recall: Recall
+    summary_window: int | None
+    """Window of the model that writes summaries; None when unknown."""
+
+
 class Summarizer:
     """Makes summaries, for clients that wait and behind their backs, and remembers who failed."""
 
@@ -121,7 +132,7 @@ class Summarizer:
         return rest is not None and rest.until > self._clock()
 
     async def now(
-        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work
     ) -> Summarise | None:
         """A summary for a client that waits, from the model in time, else without one where it must fit."""
         if not self.rests(work.session) and policy.compact.model != NO_MODEL:
@@ -138,7 +149,7 @@ class Summarizer:
                 self._failed(work.session, type(error).__name__)
         return self.record(need, received, work) if need.must_fit or policy.compact.model == NO_MODEL else None
 
-    def record(self, need: Need, received: Received, work: "Work") -> Summarise | None:
+    def record(self, need: Need, received: Received, work: Work) -> Summarise | None:
         """A summary that no model writes; None when even that is not good enough."""
         text = made_without_model(need, received, work.count)
         edit, verdict = summarise_edit(need, received, text, finished=True, by_model=False, count=work.count)
@@ -153,7 +164,7 @@ class Summarizer:
         return self._behind.ready_for(received, need)
 
     async def begin(
-        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work
     ) -> None:
         """Begin a summary behind the client's back; at most one a conversation."""
         if policy.compact.model == NO_MODEL:
@@ -191,7 +202,7 @@ class Summarizer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _made(
-        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work
     ) -> Summarise | None:
         text, finished = await self._written(exchange, need, received, plan, policy, work)
         if text is None:
@@ -206,7 +217,7 @@ class Summarizer:
         return edit
 
     async def _written(
-        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: "Work"
+        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work
     ) -> tuple[str | None, bool]:
         compact = policy.compact
         model = compact.model or received.conversation.model
@@ -287,14 +298,3 @@ def _note(session: str, need: Need, edit: Summarise | None, verdict: Verdict, *,
         before_tokens=need.before_tokens,
         after_tokens=edit.tokens_after if edit is not None else None,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a summary needs besides the request."""
-
-    session: str
-    count: Callable[[str], int]
-    recall: Recall
-    summary_window: int | None
-    """Window of the model that writes summaries; None when unknown."""
