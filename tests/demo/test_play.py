@@ -8,6 +8,7 @@ from proxy.demo.provider import Answer, Call, Provider
 from proxy.demo.serving import serving
 from proxy.demo.sessions import Session
 from proxy.wire.body import loads
+from tests.demo.builders import count
 
 pytestmark = pytest.mark.anyio
 
@@ -20,10 +21,6 @@ SESSION = Session(
     messages=({"role": "user", "content": "one two"}, {"role": "assistant", "content": "yes"}),
 )
 BODY = body_of(SESSION, SESSION.messages[:1], "m")
-
-
-def count(text):
-    return len(text.split())
 
 
 async def heard(provider):

@@ -198,3 +198,8 @@ async def a_house(
         base = await stack.enter_async_context(serving(App(settings, engine, handler=handler), http=Protocol))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=10.0))
         yield House(base=base, http=http, handler=handler, ledger=ledger, settings=settings)
+
+
+def eager(upstream, **more):
+    """A proxy that replaces each old result and summarises nothing."""
+    return a_house(upstream, **{"prune": EAGER, "compact": OFF, **more})

@@ -9,12 +9,9 @@ from proxy.ledger.records import Queued
 from proxy.server import board as module
 from proxy.server.board import MOST_QUEUED, Board, Full
 from proxy.stores.memory import MemoryStore
+from tests.server.stores import a_store
 
 pytestmark = pytest.mark.anyio
-
-
-def a_store():
-    return MemoryStore(ttl_s=3600.0, clock=lambda: 1000.0)
 
 
 def a_message(name, text="hello"):

@@ -7,17 +7,13 @@ from structlog.testing import capture_logs
 from proxy.exchange import prepare as prepare_module
 from proxy.server import decide, reading
 from tests.builders import calls, messages_of, result, rounds, said, user
-from tests.server.house import EAGER, OFF, a_house, a_provider
+from tests.server.house import a_house, a_provider, eager
 from tests.server.stores import Failing
 
 pytestmark = pytest.mark.anyio
 
 LONG = "alpha beta gamma delta " * 500
 SEEN = [*rounds(LONG), said("read it"), user("next")]
-
-
-def eager(upstream, **more):
-    return a_house(upstream, **{"prune": EAGER, "compact": OFF, **more})
 
 
 def was_pruned(record):

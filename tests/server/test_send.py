@@ -8,13 +8,12 @@ from proxy.dialects.openai_chat import OpenAIChat
 from proxy.settings.values import Compact
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import (
-    EAGER,
     NO_PRUNING,
-    OFF,
     RECORD,
     UNAWARE,
     a_house,
     a_provider,
+    eager,
     is_summary_call,
     long_history,
 )
@@ -24,10 +23,6 @@ pytestmark = pytest.mark.anyio
 LONG = "alpha beta gamma delta " * 500
 SEEN = [*rounds(LONG), said("read it"), user("next")]
 NOT_ALLOWED = {"error": {"message": "messages[2]: content is not allowed", "type": "invalid_request_error"}}
-
-
-def eager(upstream, **more):
-    return a_house(upstream, **{"prune": EAGER, "compact": OFF, **more})
 
 
 # A rewritten body that is refused

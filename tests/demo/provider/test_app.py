@@ -4,13 +4,10 @@ import httpx
 import pytest
 
 from proxy.demo.provider import Provider, Rules
+from tests.demo.builders import count
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
-
-
-def count(text):
-    return len(text.split())
 
 
 def user(text="one two three"):

@@ -7,16 +7,12 @@ import openai
 import pytest
 
 from proxy.demo.provider import Answer, Call, Provider, Rules
+from tests.demo.builders import count
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
-
-
-def count(text):
-    """One token a word: sums that can be done in the head."""
-    return len(text.split())
 
 
 def a_call(call_id="c1", name="look", arguments="{}"):

@@ -5,6 +5,7 @@ import httpx
 import pytest
 
 from proxy.demo.provider import Answer, Provider, Rules
+from tests.demo.builders import count
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
@@ -12,10 +13,6 @@ pytestmark = pytest.mark.anyio
 MARK = {"cache_control": {"type": "ephemeral"}}
 BINDING = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 BETA = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
-
-
-def count(text):
-    return len(text.split())
 
 
 def said(role, *blocks):

@@ -7,13 +7,10 @@ import openai
 import pytest
 
 from proxy.demo.provider import Answer, Call, Provider, Rules
+from tests.demo.builders import count
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
-
-
-def count(text):
-    return len(text.split())
 
 
 def user(text="one two three"):
