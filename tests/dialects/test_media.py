@@ -3,7 +3,7 @@ from base64 import b64encode
 import pytest
 
 from proxy.conversation.model import Media
-from proxy.dialects.media import from_base64, from_file, from_url, with_text
+from proxy.dialects.media import from_audio, from_base64, from_file, from_url, with_text
 
 PNG = b64encode(
     b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4) + b"\x08\2\0\0\0" * 40
@@ -51,6 +51,19 @@ def test_only_pictures_have_sides():
 )
 def test_a_file_is_read_from_its_id_its_bytes_or_its_url(file, media):
     assert from_file(file) == media
+
+
+@pytest.mark.parametrize(
+    ("audio", "media"),
+    [
+        ({"data": "AAAA", "format": "wav"}, Media(kind="audio", size_bytes=3)),
+        ({"id": "audio_1"}, Media(kind="audio")),
+        ({"data": 7}, Media(kind="audio")),
+        (None, Media(kind="audio")),
+    ],
+)
+def test_audio_tells_its_size_where_it_is_inline(audio, media):
+    assert from_audio(audio) == media
 
 
 @pytest.mark.parametrize(
