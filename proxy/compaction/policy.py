@@ -62,8 +62,7 @@ def limit_tokens(usable: int | None, policy: CompactPolicy) -> int | None:
 def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> Stage:
     """What the window demands. `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know."""
     limit = limit_tokens(context.usable, policy)
-    if limit is None or context.system + context.tools >= limit:
-        # System text and tools alone are over the limit: no summary can help.
+    if limit is None or is_hopeless(context, policy):
         return "none"
     size = context.total * (1 + doubt if context.basis == "estimated" else 1)
     grown = context.new + context.last_output_resent if context.basis == "anchored" else 0

@@ -38,6 +38,10 @@ from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 from proxy.wire.body import NotPlain
 
+UNDECIDED = frozenset(
+    {"off", "replay_only", "held_out", "utility", "server_history", "refused", "no_messages", "not_editable"}
+)
+"""Reasons for which nothing at all is decided at a call (`Ready.skipped`), so that better numbers would be of no use."""
 _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
 
@@ -111,7 +115,7 @@ def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learn
 
 
 def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
-    """The first reason that applies; empty where there is none."""
+    """The first of `UNDECIDED` that applies; empty where there is none."""
     view = received.view
     conversation = view.conversation
     reason = ""

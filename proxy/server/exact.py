@@ -17,6 +17,7 @@ from proxy.compaction.policy import limit_tokens
 from proxy.dialects.counting import count_answer, count_request
 from proxy.errors import ProxyError
 from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import UNDECIDED
 from proxy.exchange.ready import Ready
 from proxy.server.engines.base import Engine
 from proxy.server.policies import DOUBT
@@ -37,10 +38,6 @@ _FURTHEST: Final = 4
 """Times by which a believable count may differ from the estimate."""
 _OK: Final = 200
 _NO_ENDPOINT: Final = frozenset({404, 405, 501})
-_UNDECIDED: Final = frozenset(
-    {"off", "replay_only", "held_out", "utility", "server_history", "refused", "no_messages", "not_editable"}
-)
-"""Reasons for which nothing is decided at a call, so that a count would be of no use."""
 
 log = structlog.get_logger("proxy")
 
@@ -58,7 +55,7 @@ class Exact:
 
     def wanted(self, exchange: Exchange, ready: Ready, policy: Policy, learned: Learned) -> tuple[str, bytes] | None:
         """Path and body of the question that would settle what is to be decided; None where there is nothing to ask."""
-        if not self.enabled or policy.mode != "prune" or ready.skipped in _UNDECIDED:
+        if not self.enabled or policy.mode != "prune" or ready.skipped in UNDECIDED:
             return None
         if not is_near(ready, policy, learned) or self._rests.get(_who(exchange, ready), 0.0) > time.monotonic():
             return None
