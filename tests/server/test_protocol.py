@@ -321,7 +321,7 @@ async def test_an_answer_that_had_begun_when_the_end_did_is_not_cut_and_one_that
 
 async def test_server_is_told_of_connections_tasks_and_calls():
     state = uvicorn.server.ServerState()
-    protocol = Protocol(uvicorn.Config(answering, log_config=None), state, {})
+    protocol = Protocol(uvicorn.Config(answering, log_config=None, ws="none"), state, {})
     protocol.connection_made(Transport())
     assert state.connections == {protocol}
     protocol.data_received(GET)
