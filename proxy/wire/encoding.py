@@ -4,14 +4,19 @@ Nothing here ever holds much more than its limit: each decoder is asked for boun
 input that they come from (a few kilobytes of gzip can stand for gigabytes).
 """
 
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
-import zstandard
 
 from proxy.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _PIECE_BYTES = 256 * 1024
 """Most output asked of a decoder at once."""
@@ -162,33 +167,96 @@ class _Zstd:
         self._decoder = _new_zstd()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        # A block of zstd is at most 128 KiB decoded, but one input slice holds many: small slices bound the output.
-        for start in range(0, len(data), _ZSTD_SLICE):
-            rest = data[start : start + _ZSTD_SLICE]
-            while rest:
-                if self._decoder.eof:
-                    self._decoder = _new_zstd()
-                try:
-                    piece = self._decoder.decompress(rest)
-                except zstandard.ZstdError as error:
-                    raise Corrupt(str(error)) from error
-                rest = self._decoder.unused_data if self._decoder.eof else b""
-                if piece:
-                    yield piece
+        while data:
+            if self._decoder.eof:
+                self._decoder = _new_zstd()
+            yield self._unpacked(data)
+            while not (self._decoder.needs_input or self._decoder.eof):
+                yield self._unpacked(b"")
+            data = self._decoder.unused_data
 
     def ended(self) -> bool:
-        return bool(self._decoder.eof)
+        return self._decoder.eof
+
+    def _inflate(self, data: bytes) -> bytes:
+        try:
+            return self._decoder.decompress(data, _PIECE_BYTES)
+        except zlib.error as error:
+            raise Corrupt(str(error)) from error
+
+
+class _Deflate:
+    """RFC 9110 section 8.4.1.2: the zlib format; but some clients always sent raw deflate. The first two bytes tell."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._inner: _Zlib | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            data = self._begun + data
+            if len(data) < 2:
+                self._begun = data
+                return
+            # RFC 1950 section 2.2: method 8 in the low four bits, and the pair is a multiple of 31.
+            is_zlib = data[0] & 15 == 8 and (data[0] * 256 + data[1]) % 31 == 0
+            self._inner = _Zlib(_ZLIB if is_zlib else _RAW)
+        yield from self._inner.feed(data)
+
+    def ended(self) -> bool:
+        return self._inner is not None and self._inner.ended()
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._decoder = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        try:
+            piece = self._decoder.process(data, output_buffer_limit=_PIECE_BYTES)
+            while piece or not self._decoder.can_accept_more_data():
+                yield piece
+                piece = self._decoder.process(b"", output_buffer_limit=_PIECE_BYTES)
+        except brotli.error as error:
+            raise Corrupt(str(error)) from error
+
+    def ended(self) -> bool:
+        return bool(self._decoder.is_finished())
+
+
+class _Zstd:
+    """Several frames in a row are one body (RFC 8878 section 3)."""
+
+    def __init__(self) -> None:
+        self._decoder = _new_zstd()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._decoder.eof:
+                self._decoder = _new_zstd()
+            piece = self._unpacked(data)
+            while piece or not (self._decoder.needs_input or self._decoder.eof):
+                yield piece
+                piece = b"" if self._decoder.eof else self._unpacked(b"")
+            data = self._decoder.unused_data
+
+    def ended(self) -> bool:
+        return self._decoder.eof
+
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            return self._decoder.decompress(data, _PIECE_BYTES)
+        except zstd.ZstdError as error:
+            raise Corrupt(str(error)) from error
 
 
 _GZIP, _ZLIB, _RAW = 31, 15, -15
-_ZSTD_SLICE = 64
-"""An RLE block of four bytes stands for 128 KiB: 64 bytes are at most 2 MiB."""
-_ZSTD_WINDOW = 8 * 1024 * 1024
-"""What RFC 8878 asks a decoder to support; larger windows are refused."""
+_ZSTD_WINDOW_LOG = 23
+"""8 MiB, what RFC 8878 asks a decoder to support; larger windows are refused."""
 
 
-def _new_zstd() -> "zstandard.ZstdDecompressionObj":
-    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+def _new_zstd() -> zstd.ZstdDecompressor:
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
 
 
 _LAYERS: dict[bytes, Callable[[], _Layer]] = {

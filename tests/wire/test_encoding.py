@@ -5,12 +5,11 @@ import zlib
 
 import brotli
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
-from proxy.wire.encoding import ChunkDecoder, Corrupt, decode_body
+from proxy.wire.encoding import ChunkDecoder, Corrupt, decode_body, zstd
 
 MB = 1024 * 1024
 
@@ -22,9 +21,9 @@ def raw_deflate(data):
 
 def streamed_zstd(data):
     """As a client writes it that does not know the size beforehand, in two frames."""
-    packer = zstandard.ZstdCompressor(level=3, write_content_size=False)
+    packer = zstd.ZstdCompressor(level=3)
     half = len(data) // 2
-    return packer.compress(data[:half]) + packer.compress(data[half:])
+    return packer.compress(data[:half], packer.FLUSH_FRAME) + packer.compress(data[half:], packer.FLUSH_FRAME)
 
 
 PACKERS = {
@@ -35,7 +34,7 @@ PACKERS = {
     "deflate": (b"deflate", zlib.compress),
     "raw deflate": (b"deflate", raw_deflate),
     "br": (b"br", brotli.compress),
-    "zstd": (b"zstd", zstandard.ZstdCompressor(level=3).compress),
+    "zstd": (b"zstd", zstd.compress),
     "zstd in two frames": (b"zstd", streamed_zstd),
     "several": (b"gzip, identity, br", lambda data: brotli.compress(gzip.compress(data))),
     "none": (b"identity", bytes),
@@ -88,7 +87,7 @@ def test_flushed_events_come_out_at_once():
         (b"gzip", gzip.compress),
         (b"deflate", zlib.compress),
         (b"br", brotli.compress),
-        (b"zstd", zstandard.compress),
+        (b"zstd", zstd.compress),
         (b"gzip, gzip", lambda data: gzip.compress(gzip.compress(data))),
     ],
 )
@@ -134,3 +133,18 @@ def test_unknown_encodings_and_towers_of_them_are_refused(encoding):
 
 def test_empty_body_needs_no_encoding():
     assert decode_body(b"", b"gzip", MB) == b""
+
+
+def test_what_stands_between_frames_of_zstd_is_skipped():
+    skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"hello"
+
+    assert decode_body(skipped + zstd.compress(b"ab") + skipped + zstd.compress(b"c"), b"zstd", MB) == b"abc"
+
+
+def test_zstd_that_wants_more_memory_than_a_decoder_must_have_is_refused():
+    packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 24})
+    # Streamed, so that the frame does not say that it needs less.
+    packed = packer.compress(b"a" * MB) + packer.compress(b"b", packer.FLUSH_FRAME)
+
+    with pytest.raises(BadRequest):
+        decode_body(packed, b"zstd", 8 * MB)
