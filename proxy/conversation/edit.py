@@ -139,6 +139,17 @@ def edits_of(edits: Sequence[Edit], kind: type[E]) -> list[E]:
     return [edit for edit in edits if type(edit) is kind] if len(kinds) > 1 else cast("list[E]", list(edits))
 
 
+def first_of(edit: Edit) -> bytes:
+    """Prefix key of the first message that an edit changes, or that it goes in behind."""
+    match edit:
+        case Summarise():
+            return edit.first
+        case Insert():
+            return edit.after
+        case _:
+            return edit.at
+
+
 def kind_of(edit: Edit) -> EditKind:
     """The name under which an edit is counted and logged."""
     match edit:

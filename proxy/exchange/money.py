@@ -2,7 +2,7 @@
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Insert, Summarise
+from proxy.conversation.edit import first_of
 from proxy.exchange.measure import standing_tokens
 from proxy.exchange.ready import Ready
 from proxy.exchange.warmth import other_head
@@ -77,20 +77,9 @@ def _was_warm(ready: Ready, usage: Usage) -> bool:
         return False
     weighed = ready.weighed
     head = weighed.system + weighed.tools
-    changed = [weighed.index[at] for edit in ready.new_edits if (at := _first_of(edit)) in weighed.index]
+    changed = [weighed.index[at] for edit in ready.new_edits if (at := first_of(edit)) in weighed.index]
     sent = standing_tokens(weighed, ready.sent_plan)[: min(changed, default=len(weighed.totals))]
     return 2 * (usage.cache_read_tokens - head) > sum(sent)
-
-
-def _first_of(edit: Edit) -> bytes:
-    """Prefix key of the first message that an edit changes."""
-    match edit:
-        case Summarise():
-            return edit.first
-        case Insert():
-            return edit.after
-        case _:
-            return edit.at
 
 
 def _shared(before: Anchor | None) -> int:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, storable
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, first_of, storable
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.binding import drop_option
@@ -253,6 +253,18 @@ def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
     # What is inherited is mostly the very same edit, too: to hash all that it says would take longer.
     same = set(map(id, inherited.edits))
     return tuple([edit for edit in plan.edits if id(edit) not in same and edit not in inherited.edits])
+
+
+def read_lately(ready: Ready, memory: Memory, policy: Policy) -> int:
+    """Number of leading messages that go out as the call before sent them, whose cache entry has not expired."""
+    line, conversation = memory.line, ready.received.conversation
+    if line is None or not line.sent or line.model != conversation.model:
+        return 0
+    if warmth_of(conversation, memory, policy, ready.anchor.at).cold:
+        return 0
+    index = ready.weighed.index
+    changed = [index[at] for edit in ready.new_edits if (at := first_of(edit)) in index]
+    return min([memory.line_at + 1, *changed])
 
 
 def session_id(key: bytes) -> str:

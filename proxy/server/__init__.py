@@ -20,7 +20,8 @@ One call, in this order:
     forwarding, heartbeat   the answer on its way to the client, and signs of life while it is silent
     copying                 … and to whoever reads it meanwhile
     settling, settler       what is done once the last byte is out: measured, told and remembered
-    summarizer, written     calls for summaries, in the foreground and behind; those that were made behind, for every process
+    summarizer, behind      calls for summaries, in the foreground and behind; when those behind are begun
+    written                 … and what they gave, for every process
 What it learns:
     learning, habits        from actual counts; from refusals
     lifetimes, tokenizers   how long conversations were; how texts are counted

@@ -82,5 +82,7 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
     """Wait for that endpoint."""
     summary: Summarise | None = None
     """Decided for this call; stands in every body that is prepared for it."""
+    later: Received | None = None
+    """The request, for a summary that is begun once the answer is out."""
     waited: bool = False
     """The client waited for a summary."""

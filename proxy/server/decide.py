@@ -14,10 +14,11 @@ from proxy.exchange.foregone import goes_as_it_came
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
-from proxy.exchange.ready import Ready
+from proxy.exchange.ready import Ready, read_lately
 from proxy.exchange.receive import NO_MEMORY, Memory, Received
 from proxy.ledger.records import Queued
 from proxy.server.ahead import Ahead
+from proxy.server.behind import begun, work_of
 from proxy.server.call import Call, Shared
 from proxy.server.habits import Habit
 from proxy.server.learning import pupil
@@ -25,7 +26,6 @@ from proxy.server.past import remember
 from proxy.server.policies import Known
 from proxy.server.reading import read, weigh_all
 from proxy.server.relay import Exchange
-from proxy.server.summarizer import Work
 from proxy.server.tokenizers import PIECE_CHARS
 from proxy.settings.values import Mode
 from proxy.tokens.estimate import Scale
@@ -232,7 +232,7 @@ async def compacted(shared: Shared, call: Call) -> None:
 
 async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     received, policy = call.received, call.policy
-    work, plan = _work(shared, call), call.ready.plan
+    work, plan = work_of(shared, call), call.ready.plan
     if need.now:
         call.summary = await shared.summarizer.found(work.session, received, need)
     if call.summary is not None:
@@ -240,7 +240,10 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
         if not call.ready.context.overflows:
             return
     if not need.now:
-        await shared.summarizer.begin(call.exchange, need, received, plan, policy, work)
+        call.later = received
+        # Else nothing is cached yet that the summary could read: both calls would pay for the same prefix.
+        if need.span.last < read_lately(call.ready, call.memory, policy):
+            begun(shared, call)
         return
     if call.summary is None and need.can_wait and shared.summarizer.is_writing(work.session, received):
         return
@@ -264,17 +267,6 @@ def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
         learned=call.learned,
         queued=call.queued,
         summary=call.summary,
-    )
-
-
-def _work(shared: Shared, call: Call) -> Work:
-    model = call.policy.compact.model
-    known = shared.policies.known(call.exchange.route.upstream_name, model, "off", None) if model else None
-    return Work(
-        session=call.ready.anchor.session,
-        count=call.scale.weigh_text,
-        recall=shared.recall,
-        summary_window=known.policy.window if known is not None else call.policy.window,
     )
 
 

@@ -19,6 +19,7 @@ from proxy.ledger.records import Turn
 from proxy.ledger.store import Ledger, Settlement
 from proxy.pricing.cost import cost
 from proxy.server.ahead import Ahead
+from proxy.server.behind import begun
 from proxy.server.board import Board
 from proxy.server.call import Call, Shared
 from proxy.server.decide import decided
@@ -106,6 +107,7 @@ class Handler:
             del raw
             _let_go(call, transcribed=self._settler.transcribes)
         await self._relayed(call, answer)
+        begun(self.shared, call)
 
     async def _ahead(self, exchange: Exchange, raw: bytes, ahead: Ahead) -> None:
         """A call that nothing can change: it is predicted while it is on its way."""

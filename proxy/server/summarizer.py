@@ -163,21 +163,20 @@ class Summarizer:
         await asyncio.shield(self._running[session].task)
         return self._behind.ready_for(received, need)
 
-    async def begin(
-        self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work
-    ) -> None:
+    def begin(self, exchange: Exchange, need: Need, received: Received, plan: Plan, policy: Policy, work: Work) -> None:
         """Begin a summary behind the client's back; at most one a conversation."""
-        if policy.compact.model == NO_MODEL:
-            return
         behind, session = self._behind, work.session
-        if session in self._running or self.rests(session) or behind.ready_for(received, need) is not None:
+        if policy.compact.model == NO_MODEL or session in self._running or self.rests(session):
             return
-        if await behind.look(session) or behind.ready_for(received, need) is not None or session in self._running:
+        if behind.ready_for(received, need) is not None:
             return
 
         async def run() -> None:
-            edit = None
+            edit, claimed = None, False
             try:
+                if await behind.look(session) or behind.ready_for(received, need) is not None:
+                    return
+                claimed = True
                 await behind.claim(session)
                 async with asyncio.timeout(BACKGROUND_S):
                     edit = await self._made(exchange, need, received, plan, policy, work)
@@ -188,7 +187,7 @@ class Summarizer:
             except Exception as error:  # noqa: BLE001  nobody waits for it: it may only be noted
                 self._failed(session, type(error).__name__)
             finally:
-                if edit is None:
+                if claimed and edit is None:
                     await behind.release(session)
                 self._running.pop(session, None)
 

@@ -6,13 +6,28 @@ from msgspec import structs
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
-from proxy.exchange.ready import draft_of, ready_of, session_id
+from proxy.exchange.ready import draft_of, read_lately, ready_of, session_id
 from proxy.exchange.receive import NO_MEMORY
 from proxy.exchange.weigh import weigh
 from proxy.tokens.learn import NOTHING_LEARNED
-from tests.builders import QUIET, a_clear, a_received, a_scale, a_summary, plan_of, rounds, said, user, words
+from tests.builders import (
+    EAGER,
+    QUIET,
+    Line,
+    a_clear,
+    a_memory,
+    a_received,
+    a_scale,
+    a_summary,
+    plan_of,
+    rounds,
+    said,
+    user,
+    words,
+)
 
 HISTORY = [*rounds(words("old", 1000)), said("read"), user("next")]
+TOOL = {"type": "function", "function": {"name": "read", "parameters": {}}}
 
 
 def a_draft(plan=EMPTY_PLAN, policy=QUIET, **fields):
@@ -135,3 +150,37 @@ def test_what_was_taken_out_is_told_in_the_providers_tokens():
     assert ready(plain.under(plan)).removed_tokens == 998
     assert ready(denser.under(plan)).removed_tokens == 1497
     assert ready(observed.under(plan)).would_remove_tokens == 1497
+
+
+@pytest.mark.parametrize(
+    ("policy", "idle_s", "more", "read"),
+    [
+        (QUIET, 10.0, {}, 3),
+        (QUIET, 301.0, {}, 0),
+        (QUIET, 10.0, {"tools": [TOOL, TOOL]}, 0),
+        (QUIET, 10.0, {"model": "other"}, 0),
+        (replace(QUIET, mode="observe"), 10.0, {}, 0),
+        (EAGER, 10.0, {}, 2),
+    ],
+    ids=[
+        "as before",
+        "after a pause",
+        "with other tools",
+        "by another model",
+        "sent otherwise",
+        "with a result replaced",
+    ],
+)
+def test_what_the_call_before_has_sent_was_read_lately(policy, idle_s, more, read):
+    """The first call ends with the result, which stands third."""
+    line = Line(policy)
+    line.turn(HISTORY[:3], now=1000.0, tools=[TOOL])
+    ready = line.prepared(
+        HISTORY, now=1000.0 + idle_s, policy=replace(policy, mode="prune"), **{"tools": [TOOL]} | more
+    )
+
+    assert read_lately(ready, a_memory(line, HISTORY), policy) == read
+
+
+def test_of_a_conversation_that_was_never_seen_nothing_is_known_to_have_been_read():
+    assert read_lately(ready(a_draft()), NO_MEMORY, QUIET) == 0

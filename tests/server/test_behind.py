@@ -1,0 +1,147 @@
+"""When a summary behind a client's back is begun: so that it reads what is cached, and pays for no prefix a second time."""
+
+import asyncio
+
+import pytest
+
+from proxy.demo.provider.cache import PrefixCache
+from proxy.settings.values import Compact
+from tests.builders import calls, result, said, user
+from tests.server.house import EAGER, NO_PRUNING, a_house, a_provider, is_summary_call
+
+pytestmark = pytest.mark.anyio
+
+WINDOW = 8000
+BEHIND = Compact(background_share=0.3, tail_share=0.1, max_summary_tokens=400)
+
+
+def words(label, tokens):
+    return f"{label} " + "alpha beta gamma delta " * (tokens // 4)
+
+
+def read_so_far(rounds=5, tokens=900):
+    history = [user("Please read it all.")]
+    for number in range(rounds):
+        history += [calls(f"c{number}"), result(f"c{number}", words(f"file {number}", tokens))]
+    return history
+
+
+def house_for(upstream, **more):
+    return a_house(upstream, **{"window": WINDOW, "max_output": 500, "prune": NO_PRUNING, "compact": BEHIND, **more})
+
+
+class LateCache(PrefixCache):
+    """What a call writes can be read once its answer has begun, as Anthropic says it (docs "Prompt caching")."""
+
+    def __init__(self, delay_s):
+        super().__init__(ttl_s=300.0, minimum=1024, granularity=1)
+        self._delay_s = delay_s
+        self._from = {}
+
+    def _is_warm(self, prefix, now):
+        return super()._is_warm(prefix, now) and self._from[prefix.key] <= now
+
+    def _renew(self, prefixes, now):
+        super()._renew(prefixes, now)
+        for prefix in prefixes:
+            self._from.setdefault(prefix.key, now + self._delay_s)
+
+
+def a_late_provider():
+    provider = a_provider(window=WINDOW)
+    provider.delay_s = 0.3
+    provider.cache = LateCache(provider.delay_s)
+    return provider
+
+
+def summaries_in(provider):
+    return [record for record in provider.received if is_summary_call(record.body)]
+
+
+async def test_summary_of_a_conversation_that_was_never_seen_reads_what_its_call_has_written():
+    provider = a_late_provider()
+    async with house_for(provider) as house:
+        await house.chat(read_so_far())
+        await house.idle()
+
+    call, summary = provider.received
+    assert is_summary_call(summary.body)
+    assert call.bill.read == 0
+    assert summary.bill.read > 0.7 * summary.bill.input
+
+
+async def test_summary_begun_in_a_call_that_rewrites_the_history_reads_the_new_one():
+    provider = a_late_provider()
+    history = [user(words("Read.", 1200)), *read_so_far(rounds=1)[1:]]
+    more = [said("Yes."), user(words("More.", 3000)), said("I see."), user("So?")]
+    async with house_for(provider, prune=EAGER) as house:
+        await house.chat(history)
+        await house.idle()
+        await house.chat([*history, *more])
+        await house.idle()
+        turns = await house.turns("main")
+
+    _, call, summary = provider.received
+    assert [turn.edits for turn in turns] == [{}, {"clear": 1}]
+    assert is_summary_call(summary.body)
+    assert call.bill.read < 0.4 * call.bill.input
+    assert summary.bill.read > 0.7 * summary.bill.input
+
+
+async def test_summary_of_what_is_cached_already_waits_for_no_answer():
+    """The call's answer comes only once the summary has been asked for."""
+    provider = a_provider(window=WINDOW)
+    asked, holds = asyncio.Event(), []
+
+    async def upstream(scope, receive, send):
+        if scope["type"] != "http":
+            await provider(scope, receive, send)
+            return
+        message = await receive()
+        if is_summary_call(message["body"]):
+            asked.set()
+        elif holds:
+            await asyncio.wait_for(asked.wait(), 30)
+        waiting = [message]
+
+        async def again():
+            return waiting.pop() if waiting else await receive()
+
+        await provider(scope, again, send)
+
+    history = read_so_far(rounds=3)
+    async with house_for(upstream) as house:
+        await house.chat(history)
+        await house.idle()
+        assert not asked.is_set()
+        holds.append(True)
+        answer = await house.chat([*history, said("Yes."), user(words("More.", 1200))])
+        await house.idle()
+
+    assert answer.status_code == 200
+    assert asked.is_set()
+
+
+async def test_no_summary_is_begun_where_the_call_itself_is_refused():
+    provider = a_provider(window=WINDOW)
+    provider.refuse_next(429, {"error": {"message": "Rate limit reached for requests"}})
+    async with house_for(provider) as house:
+        refused = await house.chat(read_so_far())
+        await house.idle()
+        asked = len(summaries_in(provider))
+        answer = await house.chat(read_so_far())
+        await house.idle()
+
+    assert (refused.status_code, asked) == (429, 0)
+    assert (answer.status_code, len(summaries_in(provider))) == (200, 1)
+
+
+async def test_large_body_of_an_answer_that_streams_is_kept_for_the_summary():
+    provider = a_provider(window=WINDOW)
+    async with house_for(provider) as house:
+        answer = await house.chat(read_so_far(), stream=True)
+        await house.idle()
+
+    (summary,) = summaries_in(provider)
+    assert answer.status_code == summary.status == 200
+    assert b"file 1" in summary.body
