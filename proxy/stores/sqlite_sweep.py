@@ -1,10 +1,18 @@
 """What goes from the sqlite store's file by itself, in steps small enough that a waiting commit never waits long."""
 
 import sqlite3
+from math import ceil
 
 _ROWS = 200
-_OLDEST = (("originals", "seq", 100), ("turns", "seq", 400), ("anchors", "seq", 200), ("plans", "expires", 20))
-"""What goes together where there is too much: table, order, rows."""
+_SHARE, _MOST_ROWS = 0.05, 400
+"""Of each table, the most that goes in one step where there is too much."""
+_OLDEST = (
+    ("originals", "seq", "max(seq) - min(seq) + 1"),
+    ("turns", "seq", "max(seq) - min(seq) + 1"),
+    ("anchors", "seq", "max(seq) - min(seq) + 1"),
+    ("plans", "expires", "count(*)"),
+)
+"""Table, order of age, and about how many rows it has: of numbered ones that is known without reading them."""
 
 
 def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_bytes: int) -> int:
@@ -33,18 +41,23 @@ def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_b
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
-    def pragma(name: str) -> int:
-        value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-        return value
-
-    return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")
+    used = _first(connection, "PRAGMA page_count") - _first(connection, "PRAGMA freelist_count")
+    return used * _first(connection, "PRAGMA page_size")
 
 
 def _remove_oldest(connection: sqlite3.Connection) -> int:
+    """The same share of each table, so that all of them reach back as far: what is left of a call is left whole."""
+    tables = [(table, order, _first(connection, f"SELECT {rows} FROM {table}")) for table, order, rows in _OLDEST]  # noqa: S608 (as above)
+    share = min(_SHARE, _MOST_ROWS / max(1, *(rows for _, _, rows in tables)))
     removed = 0
-    for table, order, rows in _OLDEST:
+    for table, order, rows in tables:
         removed += connection.execute(
-            f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
-            f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {rows})"
+            f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (as above)
+            f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {ceil(share * rows)})"
         ).rowcount
     return removed
+
+
+def _first(connection: sqlite3.Connection, statement: str) -> int:
+    """The one number that a statement gives; 0 for NULL."""
+    return connection.execute(statement).fetchone()[0] or 0

@@ -30,6 +30,8 @@ async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, mo
     assert turns[0].turn == 2999
     assert 100 < len(turns) < 2500
     assert path.stat().st_size < 2_000_000
+    # Tables reach back as far as each other.
+    assert 0.5 < rows_in(path, "turns") / rows_in(path, "anchors") < 2
 
 
 async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
