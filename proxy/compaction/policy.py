@@ -15,6 +15,8 @@ NO_MODEL = "none"
 
 _TURNS_AHEAD = 2
 """A summary is begun so many turns like the last one before the limit."""
+_LATEST_SHARE = 1 / 3
+"""Of the way from there to the limit: so far it may be put off."""
 _SUMMARY_SHARE = 1 / 8
 _LEAST_SUMMARY_TOKENS = 160
 
@@ -64,15 +66,38 @@ def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0)
     limit = limit_tokens(context.usable, policy)
     if limit is None or is_hopeless(context, policy):
         return "none"
-    size = context.total * (1 + doubt if context.basis == "estimated" else 1)
-    grown = context.new + context.last_output_resent if context.basis == "anchored" else 0
+    size = _size(context, doubt)
     if size > limit:
         return "now"
     if policy.background_share >= 1:
         return "none"
-    # Where a turn adds much, a share of the limit comes too late.
-    start = min(policy.background_share * limit, limit - _TURNS_AHEAD * grown)
-    return "background" if size > max(start, limit / 2) else "none"
+    return "background" if size > _start(context, policy, limit) else "none"
+
+
+def leaves_time(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> bool:
+    """Whether a summary that may be begun can as well be begun at a later call, without anyone having to wait for it.
+
+    `doubt`: see `stage_of`.
+    """
+    limit = limit_tokens(context.usable, policy)
+    if limit is None:
+        return False
+    start = _start(context, policy, limit)
+    latest = min(start + _LATEST_SHARE * (limit - start), limit - _TURNS_AHEAD * _grown(context))
+    return _size(context, doubt) <= latest
+
+
+def _size(context: ContextSize, doubt: float) -> float:
+    return context.total * (1 + doubt if context.basis == "estimated" else 1)
+
+
+def _grown(context: ContextSize) -> int:
+    return context.new + context.last_output_resent if context.basis == "anchored" else 0
+
+
+def _start(context: ContextSize, policy: CompactPolicy, limit: int) -> float:
+    """The size beyond which a summary is begun. Where a turn adds much, a share of the limit comes too late."""
+    return max(min(policy.background_share * limit, limit - _TURNS_AHEAD * _grown(context)), limit / 2)
 
 
 def is_hopeless(context: ContextSize, policy: CompactPolicy) -> bool:

@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from proxy.compaction.policy import leaves_time
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, first_of, storable
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
@@ -15,7 +16,7 @@ from proxy.exchange.compact import Need
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received, joins_at
-from proxy.exchange.warmth import head_digests, warmth_of
+from proxy.exchange.warmth import head_digests, oldest_entry, warmth_of
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
 from proxy.tokens.context import ContextSize, context_size, reserve_tokens
@@ -265,6 +266,20 @@ def read_lately(ready: Ready, memory: Memory, policy: Policy) -> int:
     index = ready.weighed.index
     changed = [index[at] for edit in ready.new_edits if (at := first_of(edit)) in index]
     return min([memory.line_at + 1, *changed])
+
+
+def reads_more_later(ready: Ready, policy: Policy) -> bool:
+    """Whether the background summary that this call needs should be put off: all entries of its prefix end behind its span.
+
+    A later call's span reaches one of them, since it moves on and they stay. Only while that leaves time.
+    """
+    need, prices = ready.need, policy.prices
+    if need is None or not need.fits_warm or policy.compact.model or prices is None or not prices.breakpoints:
+        return False
+    messages = ready.received.conversation.messages
+    if need.span.last + 1 >= oldest_entry(messages, ready.plan, ready.weighed.index, need.span.last):
+        return False
+    return leaves_time(ready.context, policy.compact, doubt=policy.doubt)
 
 
 def session_id(key: bytes) -> str:

@@ -1,10 +1,12 @@
 """What of a request the provider's cache may still hold, by what is known of the call before it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
-from proxy.conversation.model import Conversation
+from proxy.conversation.edit import Plan, Replace, Summarise, first_of
+from proxy.conversation.model import Conversation, Message
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory
 from proxy.ledger.records import Anchor
@@ -39,6 +41,18 @@ def warmth_of(conversation: Conversation, memory: Memory, policy: Policy, now: f
     # What had been there may be back, as tools that come and go are; not where each call brings something new.
     doubtful = changed and not _found_nothing(memory, line)
     return Warmth(prices, cold=changed, doubtful=doubtful, rewritten=line.rewritten)
+
+
+def oldest_entry(messages: Sequence[Message], plan: Plan, index: Mapping[bytes, int], last: int) -> int:
+    """Where a cache with breakpoints has its oldest entry behind the newest edit of messages 0 to `last`; 0: none was edited.
+
+    Given as the number of messages in it. The call that edited them wrote it: breakpoints stand where a call ends and where
+    the one before had ended. `index`: message of each prefix key.
+    """
+    edits = [edit for edit in plan.edits if isinstance(edit, Replace | Summarise)]
+    ends = [edit.decided for edit in edits if 0 <= index.get(first_of(edit), -1) <= last]
+    end = min(max(ends, default=0), len(messages))
+    return next((at for at in range(end - 1, 0, -1) if messages[at].role == "assistant"), 0)
 
 
 def _cache_of(memory: Memory, policy: Policy) -> tuple[Prices | None, float]:

@@ -14,7 +14,7 @@ from proxy.exchange.foregone import goes_as_it_came
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
-from proxy.exchange.ready import Ready, read_lately
+from proxy.exchange.ready import Ready, read_lately, reads_more_later
 from proxy.exchange.receive import NO_MEMORY, Memory, Received
 from proxy.ledger.records import Queued
 from proxy.server.ahead import Ahead
@@ -240,6 +240,8 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
         if not call.ready.context.overflows:
             return
     if not need.now:
+        if reads_more_later(call.ready, policy):
+            return
         call.later = received
         # Else nothing is cached yet that the summary could read: both calls would pay for the same prefix.
         if need.span.last < read_lately(call.ready, call.memory, policy):

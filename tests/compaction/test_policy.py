@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from proxy.compaction.policy import (
     CompactPolicy,
     is_hopeless,
+    leaves_time,
     limit_tokens,
     stage_of,
     summary_tokens,
@@ -51,6 +52,26 @@ def test_where_a_turn_adds_much_it_is_begun_earlier():
     assert stage(120_000, new=30_000) == "background"
     assert stage(120_000, new=1_000) == "none"
     assert stage(80_000, new=100_000) == "none"
+
+
+@pytest.mark.parametrize(
+    ("total", "more", "found"),
+    [
+        (151_000, {}, True),
+        (152_000, {}, False),
+        (150_000, {"new": 9_000}, True),
+        (150_000, {"new": 9_001}, False),
+        (145_000, {"basis": "estimated"}, False),
+        (145_000, {"policy": CompactPolicy(trigger="off")}, False),
+        (145_000, {"window": None}, False),
+    ],
+)
+def test_a_summary_may_be_put_off_while_two_more_turns_fit_and_two_thirds_of_the_way_are_left(total, more, found):
+    """It is begun at 142,800 tokens; the limit is 168,000."""
+    known = {"window": 200_000, "reserve": 32_000, "basis": "anchored", "total": total, **more}
+    policy = known.pop("policy", POLICY)
+
+    assert leaves_time(a_context(**known), policy, doubt=0.15) is found
 
 
 def test_a_pure_estimate_of_a_foreign_tokenizer_is_doubted():

@@ -4,11 +4,13 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
-from proxy.exchange.ready import draft_of, read_lately, ready_of, session_id
+from proxy.exchange.ready import draft_of, read_lately, reads_more_later, ready_of, session_id
 from proxy.exchange.receive import NO_MEMORY
 from proxy.exchange.weigh import weigh
+from proxy.pruning.situation import Prices
 from proxy.tokens.learn import NOTHING_LEARNED
 from tests.builders import (
     EAGER,
@@ -184,3 +186,40 @@ def test_what_the_call_before_has_sent_was_read_lately(policy, idle_s, more, rea
 
 def test_of_a_conversation_that_was_never_seen_nothing_is_known_to_have_been_read():
     assert read_lately(ready(a_draft()), NO_MEMORY, QUIET) == 0
+
+
+FILLS = CompactPolicy(background_share=0.5, tail_share=0.1)
+MARKED = replace(EAGER, prices=Prices(read=0.1, write=1.25), window=16_000, compact=FILLS)
+"""A cache with breakpoints, and summaries that are begun at 4,000 tokens of 8,000."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, True),
+        ({"prices": Prices(read=0.1, write=1.0)}, False),
+        ({"prices": None}, False),
+        ({"compact": replace(FILLS, model="small")}, False),
+        ({"prune": QUIET.prune}, False),
+        ({"window": 10_000}, False),
+        ({"window": 80_000}, False),
+        ({"alternates": True}, False),
+    ],
+    ids=[
+        "the entries stand behind the span",
+        "any prefix is found",
+        "nothing is cached",
+        "another model writes it",
+        "nothing was edited",
+        "the window fills up",
+        "no summary is due",
+        "the summary call does not read the prefix",
+    ],
+)
+def test_a_background_summary_reads_more_once_its_span_reaches_an_entry(changes, found):
+    """A result is taken out of a conversation whose newest messages, which the summary leaves, are small."""
+    policy = replace(MARKED, **changes)
+    talk = [said(words("Yes", 1900)), user(words("More", 2200)), said("I do"), user("On"), said("I did"), user("And?")]
+    ready = Line(policy).prepared([*HISTORY[:3], *talk], max_tokens=policy.window // 2)
+
+    assert reads_more_later(ready, policy) is found

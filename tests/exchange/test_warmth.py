@@ -5,12 +5,25 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from proxy.conversation.fingerprint import index_of
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import NO_MEMORY
-from proxy.exchange.warmth import head_digests, other_head, warmth_of
+from proxy.exchange.warmth import head_digests, oldest_entry, other_head, warmth_of
 from proxy.pruning.situation import Prices
 from proxy.tokens.usage import Usage
-from tests.builders import QUIET, Line, a_memory, a_received, an_observation, said, user
+from tests.builders import (
+    QUIET,
+    Line,
+    a_clear,
+    a_memory,
+    a_received,
+    a_summary,
+    an_observation,
+    plan_of,
+    rounds,
+    said,
+    user,
+)
 
 POLICY = Policy(prices=Prices(read=0.1, write=1.25), cache_ttl_s=300.0)
 FIRST, NEXT = [user("u")], [user("u"), said("done"), user("next")]
@@ -106,3 +119,31 @@ def test_several_system_messages_have_one_digest():
 
     assert digests[0] == b""
     assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize(
+    ("edits", "last", "found"),
+    [
+        ((), 8, 0),
+        (((2, 7),), 4, 5),
+        (((2, 7), (4, 9)), 3, 5),
+        (((2, 7), (4, 9)), 4, 7),
+        (((4, 9), (2, 7)), 8, 7),
+        (((2, 99),), 4, 7),
+    ],
+    ids=["never edited", "edited", "edited behind", "edited again", "the newest counts", "in a longer line"],
+)
+def test_entries_begin_with_the_call_that_edited_last_and_the_one_before_it(edits, last, found):
+    """Of rounds of call and result, `edits` replaces results: message and number of messages when that was decided."""
+    received = a_received([*rounds("a", "b", "c", "d")])
+    clears = [msgspec.structs.replace(a_clear(received, at), decided=decided) for at, decided in edits]
+    messages = received.conversation.messages
+
+    assert oldest_entry(messages, plan_of(*clears), index_of(received.keys), last) == found
+
+
+def test_a_summary_begins_the_entries_anew_too():
+    received = a_received([*rounds("a", "b", "c", "d")])
+    plan = plan_of(msgspec.structs.replace(a_summary(received, 0, 2), decided=7))
+
+    assert oldest_entry(received.conversation.messages, plan, index_of(received.keys), 4) == 5

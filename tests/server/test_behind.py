@@ -145,3 +145,35 @@ async def test_large_body_of_an_answer_that_streams_is_kept_for_the_summary():
     (summary,) = summaries_in(provider)
     assert answer.status_code == summary.status == 200
     assert b"file 1" in summary.body
+
+
+CLAUDE = "claude-sonnet-4-5"
+
+
+def read_and_talked(tokens):
+    """What was read is taken out in the first call; the tail that is kept begins some messages in front of its end."""
+    use = {"type": "tool_use", "id": "t0", "name": "read", "input": {}}
+    found = {"type": "tool_result", "tool_use_id": "t0", "content": words("file", 900)}
+    opening = [user(words("Read.", 1200)), {"role": "assistant", "content": [use]}, user([found])]
+    rest = [said("Yes."), user("Go on."), said("I do."), user("And?")]
+    return [*opening, said(words("It says:", 1500)), user(words("More.", tokens)), *rest]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "at_once"), [(1400, False), (3200, True)], ids=["while there is time", "when the window fills up"]
+)
+async def test_summary_waits_until_its_span_reaches_a_cache_entry_of_the_edited_history(tokens, at_once):
+    provider = a_provider(window=WINDOW, models=(CLAUDE,))
+    history = read_and_talked(tokens)
+    async with house_for(provider, prune=EAGER, auto_cache=True) as house:
+        await house.messages(history, model=CLAUDE)
+        await house.idle()
+        early = len(summaries_in(provider))
+        await house.messages([*history, said("Yes."), user(words("So?", 800))], model=CLAUDE)
+        await house.idle()
+        turns = await house.turns("main")
+
+    (summary,) = summaries_in(provider)
+    assert turns[0].edits == {"clear": 1}
+    assert early == int(at_once)
+    assert (summary.bill.read > 0.7 * summary.bill.input) is not at_once
