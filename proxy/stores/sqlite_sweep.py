@@ -6,13 +6,8 @@ from math import ceil
 _ROWS = 200
 _SHARE, _MOST_ROWS = 0.05, 400
 """Of each table, the most that goes in one step where there is too much."""
-_OLDEST = (
-    ("originals", "seq", "max(seq) - min(seq) + 1"),
-    ("turns", "seq", "max(seq) - min(seq) + 1"),
-    ("anchors", "seq", "max(seq) - min(seq) + 1"),
-    ("plans", "expires", "count(*)"),
-)
-"""Table, order of age, and about how many rows it has: of numbered ones that is known without reading them."""
+_NUMBERED = ("originals", "turns", "anchors")
+"""Tables whose rows are numbered in the order of writing."""
 
 
 def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_bytes: int) -> int:
@@ -23,8 +18,8 @@ def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_b
     # Far in the future: written while the clock was wrong; it must not stay for as long as the clock was off.
     dead = {"now": now, "late": now + 2 * ttl_s, "rows": _ROWS}
     removed = 0
-    for table in ("anchors", "turns", "originals"):
-        # Rows are numbered in the order of writing, hence of expiry: the dead stand in front.
+    for table in _NUMBERED:
+        # In the order of writing, hence of expiry: the dead stand in front.
         removed += connection.execute(
             f"DELETE FROM {table} WHERE seq IN"  # noqa: S608 (a table of ours)
             f" (SELECT seq FROM (SELECT seq, expires FROM {table} ORDER BY seq"
@@ -47,15 +42,23 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
 
 def _remove_oldest(connection: sqlite3.Connection) -> int:
     """The same share of each table, so that all of them reach back as far: what is left of a call is left whole."""
-    tables = [(table, order, _first(connection, f"SELECT {rows} FROM {table}")) for table, order, rows in _OLDEST]  # noqa: S608 (as above)
-    share = min(_SHARE, _MOST_ROWS / max(1, *(rows for _, _, rows in tables)))
+    rows = {table: _numbered_rows(connection, table) for table in _NUMBERED}
+    rows["plans"] = _first(connection, "SELECT count(*) FROM plans")
+    share = min(_SHARE, _MOST_ROWS / max(1, *rows.values()))
     removed = 0
-    for table, order, rows in tables:
+    for table, count in rows.items():
+        order = "seq" if table in _NUMBERED else "expires"
         removed += connection.execute(
-            f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (as above)
-            f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {ceil(share * rows)})"
+            f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
+            f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {ceil(share * count)})"
         ).rowcount
     return removed
+
+
+def _numbered_rows(connection: sqlite3.Connection, table: str) -> int:
+    """About how many rows a table has, from its first and its last: one question for both would read them all."""
+    ends = f"(SELECT max(seq) FROM {table}) - (SELECT min(seq) FROM {table})"  # noqa: S608 (a table of ours)
+    return _first(connection, f"SELECT {ends} + 1")
 
 
 def _first(connection: sqlite3.Connection, statement: str) -> int:
