@@ -85,6 +85,7 @@ class RestoreReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="restore",
 Edit = Replace | Summarise | Insert | StripReasoning | RestoreReasoning
 
 E = TypeVar("E", Replace, Summarise, Insert, StripReasoning, RestoreReasoning)
+AnyEdit = TypeVar("AnyEdit", bound=Edit)
 
 EditKind = Literal["clear", "repeat", "cap", "ansi", "collapse", "summarise", "insert", "strip", "restore"]
 
@@ -123,7 +124,7 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def storable(edit: Edit) -> Edit:
+def storable(edit: AnyEdit) -> AnyEdit:
     """The edit with well-formed texts: others cannot be stored."""
     texts = {name: getattr(edit, name) for name in ("text", "tool") if name in edit.__struct_fields__}
     whole = {name: well_formed(text) for name, text in texts.items()}

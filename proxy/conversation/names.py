@@ -14,15 +14,13 @@ _LONGEST = 128
 """Characters of a name that are looked at: names come from clients, and some rows of the tables are expressions."""
 
 _CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai|qwen|google)\.")
+_VENDORS = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
+"""Our upstreams' names where genai-prices, whose rows the tables hold, says it otherwise."""
 
 
 def plain_name(model: str) -> str:
     """Lower case, without the prefixes of makers and clouds."""
     return _CLOUD.sub("", model[:_LONGEST].lower().rpartition("/")[2])
-
-
-_VENDORS = {"xai": "x-ai", "gemini": "google", "moonshot": "moonshotai"}
-"""Our upstreams' names where genai-prices, whose rows the tables hold, says it otherwise."""
 
 
 def row_of(rows: Sequence[tuple[str, str, T]], model: str, upstream: str) -> T | None:

@@ -6,6 +6,7 @@ JSON from outside may hold anything anywhere, so each function says what it make
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from proxy.conversation.edit import well_formed
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import NO_TOOLS, Tools
 from proxy.wire.body import Span, dumps, loads
@@ -50,11 +51,19 @@ def first_count(*values: object) -> int | None:
 
 
 def name_of(value: object) -> str:
-    """A model's or a tool's name as log, store and reports can hold it; empty where there is none.
+    """A model's or a tool's name as log, store and reports can hold it; empty where there is none."""
+    return well_formed(str(value or ""))
 
-    Half of a surrogate pair is legal in JSON, and no text.
-    """
-    return str(value or "").encode("utf-8", "replace").decode()
+
+def caller_of(holder: Mapping[str, Any], id_field: str) -> str:
+    """Id of the code that made this call, or that alone reads this result; empty where it is the model's."""
+    caller = mapping(holder.get("caller"))
+    return "" if caller.get("type") in (None, "direct") else str(caller.get(id_field) or caller["type"])
+
+
+def whole_input(tokens: int | None, cached: int | None) -> int | None:
+    """Reported input with the cached tokens in it: some gateways leave them out, so that more is cached than came in."""
+    return tokens + cached if tokens is not None and cached is not None and cached > tokens else tokens
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """What was learned of upstreams by their refusals: an option that is not known, a window, a wish about reasoning."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -9,6 +10,11 @@ from proxy.errors import StoreError
 from proxy.ledger.store import Ledger
 from proxy.pruning.reasoning_rules import Lesson
 from proxy.server.bounded import put
+from proxy.server.past import keep
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""Upstream and model."""
 
 _MOST_LISTED = 2_000
 """Models of an upstream; the newest stay."""
@@ -88,7 +94,7 @@ class Habits:
             kept = {model: window for model, window in before.items() if model not in new}
             self._listed[upstream] = dict([*kept.items(), *new.items()][-_MOST_LISTED:])
             log.info("windows_listed", upstream=upstream, models=len(windows))
-            await self._learn(_list_name(upstream), msgspec.json.encode(self._listed[upstream]))
+            await keep(self._ledger, _list_name(upstream), msgspec.json.encode(self._listed[upstream]))
 
     async def _in_list(self, upstream: str) -> dict[str, int]:
         if upstream not in self._listed:
@@ -101,37 +107,23 @@ class Habits:
 
     async def reasoning(self, upstream: str, model: str) -> Lesson:
         """What refusals taught about the model's reasoning; empty when nothing has."""
-        key = (upstream, model)
-        if key not in self._reasoning:
-            try:
-                stored = await self._ledger.learned(_reasoning_name(*key))
-            except StoreError:
-                return ""
-            put(self._reasoning, key, _lesson(stored))
-        return self._reasoning[key]
+        return await self._read(self._reasoning, (upstream, model), _reasoning_name(upstream, model), _lesson)
 
     async def learn_reasoning(self, upstream: str, model: str, lesson: Lesson) -> None:
         """Remember what a refusal about reasoning, and the try after it, have shown."""
         put(self._reasoning, (upstream, model), lesson)
         log.info("reasoning_learned", upstream=upstream, model=model, lesson=lesson)
-        await self._learn(_reasoning_name(upstream, model), lesson.encode())
+        await keep(self._ledger, _reasoning_name(upstream, model), lesson.encode())
 
     async def alternates(self, upstream: str, model: str) -> bool:
         """Whether a refusal said that this server wants roles to alternate."""
-        key = (upstream, model)
-        if key not in self._alternating:
-            try:
-                stored = await self._ledger.learned(_roles_name(*key))
-            except StoreError:
-                return False
-            put(self._alternating, key, bool(stored))
-        return self._alternating[key]
+        return await self._read(self._alternating, (upstream, model), _roles_name(upstream, model), bool)
 
     async def learn_alternates(self, upstream: str, model: str) -> None:
         """Remember that roles must alternate there."""
-        put(self._alternating, (upstream, model), True)  # noqa: FBT003  a value like any other
+        put(self._alternating, (upstream, model), value=True)
         log.info("roles_alternate", upstream=upstream, model=model)
-        await self._learn(_roles_name(upstream, model), _YES)
+        await keep(self._ledger, _roles_name(upstream, model), _YES)
 
     async def learn_window(self, upstream: str, model: str, window: int, *, guessed: bool = False) -> None:
         """Remember what an overflow answer said, or what follows from it where it named no window."""
@@ -142,21 +134,25 @@ class Habits:
             self.guessed.pop((upstream, model), None)
         log.info("window_learned", upstream=upstream, model=model, window=window)
         # In front of the window: who reads that one alone would take it for certain.
-        await self._learn(_guess_name(upstream, model), _YES if guessed else b"")
-        await self._learn(_name(upstream, model), b"%d" % window)
+        await keep(self._ledger, _guess_name(upstream, model), _YES if guessed else b"")
+        await keep(self._ledger, _name(upstream, model), b"%d" % window)
 
     async def disproved(self, upstream: str, model: str, window: int) -> None:
         """Forget a window that an overflow answer taught: the provider has taken more."""
         if self._windows.get((upstream, model)) == window:
             put(self._windows, (upstream, model), None)
             log.info("window_disproved", upstream=upstream, model=model, window=window)
-            await self._learn(_name(upstream, model), b"")
+            await keep(self._ledger, _name(upstream, model), b"")
 
-    async def _learn(self, name: str, value: bytes) -> None:
-        try:
-            await self._ledger.learn(name, value)
-        except StoreError as error:
-            log.warning("failed_open", stage="learn", error=type(error).__name__)
+    async def _read(self, table: dict[Key, T], key: Key, name: str, told: Callable[[bytes | None], T]) -> T:
+        """The value in the table, read from the ledger at first use; while that fails, what nothing stored tells."""
+        if key not in table:
+            try:
+                stored = await self._ledger.learned(name)
+            except StoreError:
+                return told(None)
+            put(table, key, told(stored))
+        return table[key]
 
 
 def _name(upstream: str, model: str) -> str:

@@ -1,4 +1,4 @@
-"""Memory of a request, from whatever store there is; without one the call goes on as a first one."""
+"""Memory of a request, from whatever store there is, and what is kept for later ones; without one calls go on."""
 
 import structlog
 
@@ -31,3 +31,11 @@ async def remember(ledger: Ledger, received: Received) -> Memory:
         log.warning("failed_open", stage="recall", error=type(error).__name__)
         return NO_MEMORY
     return memory_of(received, anchors, line, measured, plans)
+
+
+async def keep(ledger: Ledger, name: str, value: bytes) -> None:
+    """Store something small for later calls and other processes; where that fails, this process alone has it."""
+    try:
+        await ledger.learn(name, value)
+    except StoreError as error:
+        log.warning("failed_open", stage="learn", error=type(error).__name__)

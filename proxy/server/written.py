@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 import msgspec
-import structlog
 
 from proxy.conversation.edit import Summarise, storable
 from proxy.conversation.fingerprint import index_of
@@ -16,10 +15,9 @@ from proxy.errors import StoreError
 from proxy.exchange.compact import Need
 from proxy.exchange.receive import Received
 from proxy.ledger.store import Ledger
+from proxy.server.past import keep
 
 _MOST = 256
-
-log = structlog.get_logger("proxy")
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +71,7 @@ class Written:
     async def put(self, session: str, edit: Summarise) -> None:
         """One is ready."""
         self._keep(edit)
-        await self._store(session, _Stored(edit=storable(edit)))  # type: ignore[arg-type]  # of the same type
+        await self._store(session, _Stored(edit=storable(edit)))
 
     async def release(self, session: str) -> None:
         """It came to nothing."""
@@ -85,10 +83,7 @@ class Written:
             self._ready.popitem(last=False)
 
     async def _store(self, session: str, stored: _Stored) -> None:
-        try:
-            await self._ledger.learn(_name(session), msgspec.msgpack.encode(stored))
-        except StoreError as error:
-            log.warning("failed_open", stage="learn", error=type(error).__name__)
+        await keep(self._ledger, _name(session), msgspec.msgpack.encode(stored))
 
 
 def _name(session: str) -> str:

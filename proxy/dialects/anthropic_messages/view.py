@@ -29,7 +29,7 @@ from proxy.conversation.model import (
 )
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
-from proxy.dialects.fields import mapping, name_of, objects, parse_tools, small_values, whole
+from proxy.dialects.fields import caller_of, mapping, name_of, objects, parse_tools, small_values, whole
 from proxy.dialects.history import read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.media import from_base64
@@ -125,12 +125,6 @@ def _to_code(result: ToolResult) -> ToolResult:
     return replace(result, text="", media=(), fixed=True, to_code=True)
 
 
-def _caller(block: Mapping[str, Any]) -> str:
-    """Id of the code execution that made this call, or whose call this result answers; empty where the model did."""
-    caller = mapping(block.get("caller"))
-    return "" if caller.get("type") in (None, "direct") else str(caller.get("tool_id") or caller["type"])
-
-
 def _model(small: Mapping[str, Any], path: str) -> str:
     named = _MODEL_IN_PATH.search(path)
     return name_of(small.get("model") or (named[1] if named else ""))
@@ -219,7 +213,7 @@ def _part(item: Any) -> Part:
                 call_id=str(block.get("id") or ""),
                 name=name_of(block.get("name")),
                 arguments=arguments,
-                caller=_caller(block),
+                caller=caller_of(block, "tool_id"),
             )
         case "tool_result":
             return _result(block)
@@ -235,7 +229,7 @@ def _part(item: Any) -> Part:
                 media=tuple(_enclosed(content)),
                 fixed=True,
             )
-            return _to_code(result) if _caller(block) else result
+            return _to_code(result) if caller_of(block, "tool_id") else result
         case _:
             return Opaque(kind=kind, size_chars=len(dumps(item)))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.fields import count, first_count, mapping
+from proxy.dialects.fields import count, first_count, mapping, whole_input
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -44,12 +44,10 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
         elif beyond > 0 and (reasoning in (None, 0) or reasoning == beyond):
             completion += beyond
             reasoning = beyond
-    if prompt is not None and cached is not None and cached > prompt:
-        prompt += cached
     if reasoning is not None and completion is not None:
         reasoning = min(reasoning, completion)
     return Usage(
-        input_tokens=prompt,
+        input_tokens=whole_input(prompt, cached),
         cache_read_tokens=cached,
         cache_write_tokens=count(inside.get("cache_write_tokens")),
         output_tokens=completion,

@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import Media, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from proxy.dialects.fields import mapping, name_of, objects
+from proxy.dialects.fields import caller_of, name_of, objects
 from proxy.dialects.media import from_audio, from_file, from_url
 from proxy.dialects.utility import has_summary
 from proxy.wire.body import dumps, loads
@@ -131,19 +131,13 @@ def _call(kind: str, item: dict[str, Any]) -> tuple[Part, ...]:
         call_id=_call_id(item),
         name=call_name(item) or "",
         arguments=wish if isinstance(wish, str) else "" if wish is None else dumps(wish).decode(),
-        caller=_caller(item),
+        caller=caller_of(item, "caller_id"),
     )
     if kind != "mcp_call":
         return (call,)
     output, error = item.get("output"), item.get("error")
     text = output if isinstance(output, str) else ""
     return (call, ToolResult(call_id=call.call_id, text=text, is_error=bool(error), fixed=True))
-
-
-def _caller(item: dict[str, Any]) -> str:
-    """`call_id` of the program that made this call, or reads its output; empty where the model did."""
-    caller = mapping(item.get("caller"))
-    return "" if caller.get("type") in (None, "direct") else str(caller.get("caller_id") or caller["type"])
 
 
 def _program_output(item: dict[str, Any]) -> ToolResult:
@@ -157,7 +151,7 @@ def _call_id(item: dict[str, Any]) -> str:
 
 
 def _result(item: dict[str, Any]) -> ToolResult:
-    if _caller(item):
+    if caller_of(item, "caller_id"):
         failed = item.get("status") == "failed"
         return ToolResult(call_id=_call_id(item), text="", is_error=failed, fixed=True, to_code=True)
     output = item.get("output")

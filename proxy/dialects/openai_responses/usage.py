@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.fields import count, mapping
+from proxy.dialects.fields import count, mapping, whole_input
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
@@ -17,13 +17,10 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
         return NOT_REPORTED
     inside, outside = mapping(usage.get("input_tokens_details")), mapping(usage.get("output_tokens_details"))
     cached, reasoning = count(inside.get("cached_tokens")), count(outside.get("reasoning_tokens"))
-    if taken is not None and cached is not None and cached > taken:
-        # A gateway that leaves cached tokens out of the input, as some do in chat completions.
-        taken += cached
     if reasoning is not None and written is not None:
         reasoning = min(reasoning, written)
     return Usage(
-        input_tokens=taken,
+        input_tokens=whole_input(taken, cached),
         cache_read_tokens=cached,
         cache_write_tokens=count(inside.get("cache_write_tokens")),
         output_tokens=written,
