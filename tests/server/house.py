@@ -36,14 +36,22 @@ RECORD = "## Goal\nFinish the work.\n## Done\nRead everything.\n## Next step\nAn
 o200k = counter("o200k_base")
 
 
-def long_history(rounds_=8, tokens=600):
+def filler(label, tokens):
+    """A text of about so many tokens, another one for each label."""
+    return f"{label} " + "alpha beta gamma delta " * (tokens // 4)
+
+
+def read_so_far(rounds=5, tokens=900):
+    """A question, and results of so many tokens each."""
     history = [user("Please read it all.")]
-    for number in range(rounds_):
-        history += [
-            calls(f"c{number}"),
-            result(f"c{number}", f"file {number} " + "alpha beta gamma delta " * (tokens // 4)),
-        ]
-    return [*history, said("I have read it."), user("What does it say?")]
+    for number in range(rounds):
+        history += [calls(f"c{number}"), result(f"c{number}", filler(f"file {number}", tokens))]
+    return history
+
+
+def long_history(rounds=8, tokens=600):
+    """About 5,000 tokens in tool results, then a question."""
+    return [*read_so_far(rounds, tokens), said("I have read it."), user("What does it say?")]
 
 
 def is_summary_call(body):

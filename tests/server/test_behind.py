@@ -6,24 +6,13 @@ import pytest
 
 from proxy.demo.provider.cache import PrefixCache
 from proxy.settings.values import Compact
-from tests.builders import calls, result, said, user
-from tests.server.house import EAGER, NO_PRUNING, a_house, a_provider, is_summary_call
+from tests.builders import said, user
+from tests.server.house import EAGER, NO_PRUNING, a_house, a_provider, filler, is_summary_call, read_so_far
 
 pytestmark = pytest.mark.anyio
 
 WINDOW = 8000
 BEHIND = Compact(background_share=0.3, tail_share=0.1, max_summary_tokens=400)
-
-
-def words(label, tokens):
-    return f"{label} " + "alpha beta gamma delta " * (tokens // 4)
-
-
-def read_so_far(rounds=5, tokens=900):
-    history = [user("Please read it all.")]
-    for number in range(rounds):
-        history += [calls(f"c{number}"), result(f"c{number}", words(f"file {number}", tokens))]
-    return history
 
 
 def house_for(upstream, **more):
@@ -72,8 +61,8 @@ async def test_summary_of_a_conversation_that_was_never_seen_reads_what_its_call
 
 async def test_summary_begun_in_a_call_that_rewrites_the_history_reads_the_new_one():
     provider = a_late_provider()
-    history = [user(words("Read.", 1200)), *read_so_far(rounds=1)[1:]]
-    more = [said("Yes."), user(words("More.", 3000)), said("I see."), user("So?")]
+    history = [user(filler("Read.", 1200)), *read_so_far(rounds=1)[1:]]
+    more = [said("Yes."), user(filler("More.", 3000)), said("I see."), user("So?")]
     async with house_for(provider, prune=EAGER) as house:
         await house.chat(history)
         await house.idle()
@@ -115,7 +104,7 @@ async def test_summary_of_what_is_cached_already_waits_for_no_answer():
         await house.idle()
         assert not asked.is_set()
         holds.append(True)
-        answer = await house.chat([*history, said("Yes."), user(words("More.", 1200))])
+        answer = await house.chat([*history, said("Yes."), user(filler("More.", 1200))])
         await house.idle()
 
     assert answer.status_code == 200
@@ -153,10 +142,10 @@ CLAUDE = "claude-sonnet-4-5"
 def read_and_talked(tokens):
     """What was read is taken out in the first call; the tail that is kept begins some messages in front of its end."""
     use = {"type": "tool_use", "id": "t0", "name": "read", "input": {}}
-    found = {"type": "tool_result", "tool_use_id": "t0", "content": words("file", 900)}
-    opening = [user(words("Read.", 1200)), {"role": "assistant", "content": [use]}, user([found])]
+    found = {"type": "tool_result", "tool_use_id": "t0", "content": filler("file", 900)}
+    opening = [user(filler("Read.", 1200)), {"role": "assistant", "content": [use]}, user([found])]
     rest = [said("Yes."), user("Go on."), said("I do."), user("And?")]
-    return [*opening, said(words("It says:", 1500)), user(words("More.", tokens)), *rest]
+    return [*opening, said(filler("It says:", 1500)), user(filler("More.", tokens)), *rest]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +158,7 @@ async def test_summary_waits_until_its_span_reaches_a_cache_entry_of_the_edited_
         await house.messages(history, model=CLAUDE)
         await house.idle()
         early = len(summaries_in(provider))
-        await house.messages([*history, said("Yes."), user(words("So?", 800))], model=CLAUDE)
+        await house.messages([*history, said("Yes."), user(filler("So?", 800))], model=CLAUDE)
         await house.idle()
         turns = await house.turns("main")
 

@@ -15,7 +15,9 @@ from tests.server.house import (
     a_provider,
     answering,
     chat_answer,
+    filler,
     is_summary_call,
+    long_history,
     silent,
 )
 from tests.server.stores import a_store
@@ -26,18 +28,6 @@ WINDOW = 4000
 NOW = Compact(background_share=1.0, tail_share=0.1, max_summary_tokens=400)
 BEHIND = Compact(background_share=0.3, tail_share=0.1, max_summary_tokens=400)
 EARLY = Compact(trigger="share", share=0.5, background_share=1.0, tail_share=0.1, max_summary_tokens=400)
-
-
-def text(label, tokens):
-    return f"{label} " + "alpha beta gamma delta " * (tokens // 4)
-
-
-def long_history(rounds=8, tokens=600):
-    """About 5,000 tokens in tool results, then a question."""
-    history = [user("Please read it all.")]
-    for number in range(rounds):
-        history += [calls(f"c{number}"), result(f"c{number}", text(f"file {number}", tokens))]
-    return [*history, said("I have read it."), user("What does it say?")]
 
 
 def house_for(upstream, compact=NOW, **more):
@@ -159,7 +149,7 @@ TROUBLES = {
     "a rate limit": answering(429, {"error": {"message": "Rate limit reached for requests"}}),
     "an empty text": answering(200, chat_answer("")),
     "white space": answering(200, chat_answer(" \n\t ")),
-    "a text as long as what it replaces": answering(200, chat_answer(text("long", 5000))),
+    "a text as long as what it replaces": answering(200, chat_answer(filler("long", 5000))),
     "a text that was cut by length": answering(200, chat_answer(RECORD, finish="length")),
     "a refusal by filter": answering(200, chat_answer("I cannot", finish="content_filter")),
     "a tool call": answering(
@@ -298,7 +288,7 @@ async def test_summary_begun_behind_the_clients_back_is_used_when_it_is_due():
         history = begun()
         first = await house.chat(history)
         await house.idle()
-        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        more = [*history, said("This."), calls("n"), result("n", filler("new", 1500)), said("Yes."), user("So?")]
         due = await house.chat(more)
 
     assert not is_compacted(first)
@@ -313,7 +303,7 @@ async def test_background_summary_is_not_used_after_an_edit_of_an_early_message(
         await house.chat(history)
         await house.idle()
         changed = [user("Please read it otherwise."), *history[1:]]
-        more = [*changed, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        more = [*changed, said("This."), calls("n"), result("n", filler("new", 1500)), said("Yes."), user("So?")]
         due = await house.chat(more)
 
     assert is_compacted(due)
@@ -326,7 +316,7 @@ async def test_background_summary_of_one_caller_is_never_anothers():
         history = begun()
         await house.chat(history)
         await house.idle()
-        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        more = [*history, said("This."), calls("n"), result("n", filler("new", 1500)), said("Yes."), user("So?")]
         await house.chat(more, key="k2")
 
     assert len(summaries_in(provider)) == 2
@@ -361,7 +351,7 @@ async def test_background_summary_outlives_a_restart():
     async with house_for(provider, BEHIND, ledger=ledger) as house:
         await house.chat([*history, said("This."), user("And?")])
         await house.idle()
-        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        more = [*history, said("This."), calls("n"), result("n", filler("new", 1500)), said("Yes."), user("So?")]
         due = await house.chat(more)
 
     assert is_compacted(due)
@@ -384,7 +374,7 @@ async def test_background_summary_is_begun_by_one_process_and_used_by_any():
         await other.idle()
         gate.set()
         await house.idle()
-        more = [*history, said("This."), calls("n"), result("n", text("new", 1500)), said("Yes."), user("So?")]
+        more = [*history, said("This."), calls("n"), result("n", filler("new", 1500)), said("Yes."), user("So?")]
         due = await other.chat(more)
 
     assert is_compacted(due)
@@ -423,7 +413,7 @@ async def test_a_second_background_summary_follows_the_first():
                 *history,
                 said("This."),
                 calls(f"n{number}"),
-                result(f"n{number}", text(f"new {number}", 1000)),
+                result(f"n{number}", filler(f"new {number}", 1000)),
                 said("Yes."),
                 user("So?"),
             ]
@@ -503,7 +493,7 @@ async def test_early_records_become_one_where_they_and_a_new_result_are_too_much
         for number in range(60):
             history += [
                 calls(f"c{number}"),
-                result(f"c{number}", text(" ".join(f"{number}/{n}.py" for n in range(60)), 400)),
+                result(f"c{number}", filler(" ".join(f"{number}/{n}.py" for n in range(60)), 400)),
             ]
             answer = await house.chat(history)
             assert answer.status_code == 200

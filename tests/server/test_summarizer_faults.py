@@ -8,9 +8,9 @@ import pytest
 from proxy.server import summarizer
 from proxy.settings.values import Compact, Server
 from tests.bench.speakers import SPEAKERS
-from tests.builders import calls, result, said, user
+from tests.builders import said, user
 from tests.dialects.builders import BUILDERS, Answered
-from tests.server.house import NO_PRUNING, RECORD, Troubled, a_house, a_provider, answering, silent
+from tests.server.house import NO_PRUNING, RECORD, Troubled, a_house, a_provider, answering, long_history, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -25,15 +25,6 @@ NOW = Compact(background_share=1.0, tail_share=0.1, max_summary_tokens=400)
 # How each says that it was cut by length, and that it would not answer.
 CUT = {"chat": "length", "responses": "max_output_tokens", "messages": "max_tokens", "gemini": "MAX_TOKENS"}
 FILTERED = {"chat": "content_filter", "responses": "content_filter", "messages": "refusal", "gemini": "SAFETY"}
-
-
-def history(rounds=8, tokens=600):
-    """About 5,000 tokens in tool results, then a question."""
-    found = [user("Please read it all.")]
-    for number in range(rounds):
-        text = f"file {number} " + "alpha beta gamma delta " * (tokens // 4)
-        found += [calls(f"c{number}"), result(f"c{number}", text)]
-    return [*found, said("I have read it."), user("What does it say?")]
 
 
 def whole(name, text, ended=""):
@@ -94,8 +85,8 @@ async def asked(house, name, said_so_far):
 async def test_c54_the_call_goes_on_and_fits(fault, name):
     upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), fault(name))
     async with house_for(upstream) as house:
-        first = await asked(house, name, history())
-        again = await asked(house, name, [*history(), said("This."), user("And?")])
+        first = await asked(house, name, long_history())
+        again = await asked(house, name, [*long_history(), said("This."), user("And?")])
 
     assert (first.status_code, again.status_code) == (200, 200)
     assert first.headers["x-context-compacted"] == again.headers["x-context-compacted"] == "1"
@@ -110,7 +101,7 @@ async def test_c54_the_call_goes_on_and_fits(fault, name):
 async def test_a_good_summary_stands_in_each_format(name):
     upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), answering(200, whole(name, RECORD)))
     async with house_for(upstream) as house:
-        answer = await asked(house, name, history())
+        answer = await asked(house, name, long_history())
 
     assert answer.status_code == 200
     assert b"Finish the work." in upstream.provider.received[-1].body
@@ -121,7 +112,7 @@ async def test_a_slow_summary_is_given_up(name, monkeypatch):
     monkeypatch.setattr(summarizer, "WAIT_S", 0.2)
     upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), silent(60))
     async with house_for(upstream) as house:
-        answer = await asked(house, name, history())
+        answer = await asked(house, name, long_history())
         for _ in range(3000):
             if upstream.left:
                 break
@@ -145,7 +136,7 @@ async def test_an_answer_that_trickles_is_given_up_too(monkeypatch):
 
     upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), trickles)
     async with house_for(upstream) as house:
-        answer = await asked(house, "chat", history())
+        answer = await asked(house, "chat", long_history())
 
     assert answer.status_code == 200
     assert answer.headers["x-context-compacted"] == "1"
@@ -158,7 +149,7 @@ async def test_a_client_that_waited_sees_signs_of_life_where_its_format_allows_t
     provider.pause_s = 0.5
     upstream = Troubled(provider, answering(200, whole(name, RECORD)))
     async with house_for(upstream, server=Server(heartbeat_s=0.05)) as house:
-        answer = await asked(house, name, history())
+        answer = await asked(house, name, long_history())
         short = await asked(house, name, [user("hello")])
 
     assert answer.headers["x-context-compacted"] == "1"
@@ -176,7 +167,7 @@ async def test_r28_a_call_waits_for_one_summary_at_most():
     upstream = Troubled(provider, answering(200, whole("chat", RECORD)))
     long_tail = Compact(background_share=1.0, tail_share=0.6, max_summary_tokens=400)
     async with house_for(upstream, compact=long_tail) as house:
-        answer = await asked(house, "chat", history())
+        answer = await asked(house, "chat", long_history())
 
     assert answer.status_code == 200
     assert (upstream.summaries, [record.status for record in provider.received]) == (1, [400, 200])
