@@ -43,6 +43,7 @@ class Scale:
         self.singles = 5 if smoke else 100 if quick else 400
         self.turns = 6 if smoke else 40
         self.chats = 1 if smoke else 2 if quick else 4
+        self.at_once = 2 if smoke else 4
         self.sizes_kb = (2, 50) if smoke else (2, 50, 500, 2000, 8000)
         self.size_calls = 5 if smoke else 9 if quick else 15
         self.streams = ((3, 0.3),) if smoke else ((100, 3.0), (1000, 5.0)) if quick else ((100, 5.0), (1000, 8.0))
@@ -95,6 +96,17 @@ async def measure(targets: list[Target], scale: Scale, only: set[str]) -> Rows:
                 targets, turns=scale.turns, turn_bytes=12_000, coloured=coloured, chats=scale.chats, label=label
             )
             _merged(rows, await _told(label, some))
+            label = f"{scale.at_once} such chats at once, {coloured} edits"
+            many = measures.chats(
+                targets,
+                count=scale.at_once,
+                turns=scale.turns,
+                turn_bytes=12_000,
+                coloured=coloured,
+                rounds=scale.chats,
+                label=label,
+            )
+            _merged(rows, await _told(label, many))
     if "streams" in only:
         for count, seconds in scale.streams:
             some = measures.streams(targets, count=count, seconds=seconds)

@@ -153,7 +153,7 @@ async def sizes(targets: Sequence[Target], *, sizes_kb: Sequence[int], calls: in
 async def chat(
     targets: Sequence[Target], *, turns: int, turn_bytes: int, coloured: int, chats: int, label: str
 ) -> Rows:
-    """A growing chat, call after call; figures are of its last third, where it is long."""
+    """A growing chat whose calls come one by one, with a pause; figures are of its last third, where it is long."""
     rows: Rows = {target.name: {} for target in targets}
     waits: dict[str, list[tuple[float, float]]] = {target.name: [] for target in targets}
     for _number in range(chats):
@@ -162,6 +162,36 @@ async def chat(
             waits[name] += found
     _fill(rows, targets, waits, label)
     return rows
+
+
+async def chats(
+    targets: Sequence[Target], *, count: int, turns: int, turn_bytes: int, coloured: int, rounds: int, label: str
+) -> Rows:
+    """Some growing chats at once, each turn right behind the one before it; CPU of a turn of their last third."""
+    found: dict[str, list[float]] = {target.name: [] for target in targets}
+    early = turns * 2 // 3
+    for _number in range(rounds):
+        begun = [growing(turns, turn_bytes, coloured=coloured, seed=next(_numbers)) for _ in range(count)]
+        for target in targets:
+            callers = [await connect(target.port) for _ in range(count)]
+            await _all_called(callers, [bodies[:early] for bodies in begun])
+            before = target.cpu_s()
+            await _all_called(callers, [bodies[early:] for bodies in begun])
+            await asyncio.sleep(0.1)
+            found[target.name].append((target.cpu_s() - before) / (count * (turns - early)) * 1e3)
+            for caller in callers:
+                caller.close()
+    return {name: {f"{label}, CPU ms/call": statistics.median(values)} for name, values in found.items()}
+
+
+async def _all_called(callers: Sequence[Caller], chats: Sequence[Sequence[bytes]]) -> None:
+    """Each caller sends its own chat."""
+
+    async def drive(caller: Caller, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            await caller.call(request(CHAT, body, b"x-bench-call: 1\r\n"))
+
+    await asyncio.gather(*(drive(caller, bodies) for caller, bodies in zip(callers, chats, strict=True)))
 
 
 async def _in_turn(
