@@ -48,7 +48,7 @@ def early_record(
         return None
     first, end = span
     whole = sum(sum(situation.parts_tokens(index)) for index in range(first, end))
-    behind = cached_behind(situation)[first]
+    behind = cached_behind(situation)(first)
     if not _pays(situation, span, behind, int(_ABOUT * whole)):
         return None
     text = _written(situation, first, end, int(_NAMES_SHARE * whole), protected_tools)

@@ -7,7 +7,6 @@ behind it, also those that a later edit would have needed; the next entries stan
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 
 from proxy.conversation.model import Message
 
@@ -19,7 +18,7 @@ class Entries:
     """The entries of one history, while its calls are played in their order."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self._parts = list(accumulate((max(1, len(message.parts)) for message in messages), initial=0))
+        self._messages = messages
         self._ends = [0]
 
     def forget(self) -> None:
@@ -41,4 +40,8 @@ class Entries:
         0: none of the history; system text and tools have a breakpoint of their own.
         """
         last = self._ends[bisect_right(self._ends, at) - 1]
-        return last if self._parts[end] - self._parts[last] < LOOKBACK else 0
+        # Each message is at least one block.
+        if end - last >= LOOKBACK:
+            return 0
+        blocks = sum([max(1, len(message.parts)) for message in self._messages[last:end]])
+        return last if blocks < LOOKBACK else 0

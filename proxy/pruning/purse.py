@@ -65,10 +65,13 @@ def charged(cached: int, tokens: int, prices: Prices, minimum: float) -> float:
     return prices.read * read + prices.write * (tokens - read)
 
 
-def call_ends(situation: Situation) -> Iterator[int]:
-    """For each call so far the number of messages it sent, in order; the call at hand is not among them."""
+def call_ends(situation: Situation, since: int = 1) -> Iterator[int]:
+    """For each call so far the number of messages it sent, in order; the call at hand is not among them.
+
+    `since`: fewer messages are left out.
+    """
     messages = situation.messages
-    for index in range(1, situation.seen):
+    for index in range(max(1, since), situation.seen):
         if messages[index].role == "assistant" and messages[index - 1].role != "assistant":
             yield index
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -29,7 +30,7 @@ class Prices:
         return self.write > 1
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
+class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One request, replayed and measured, before new decisions."""
 
     messages: tuple[Message, ...]
@@ -91,7 +92,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         """Tokens in front of the messages."""
         return max(0, self.total - sum(self.message_tokens)) if self.head is None else self.head
 
-    @property
+    @cached_property
     def density(self) -> float:
         """The provider's tokens for each of ours: the total follows its counts, what stands for messages does not."""
         return self.total / max(1, self.head_tokens + sum(self.message_tokens))

@@ -10,13 +10,13 @@ costs next to nothing; replacing something far in front pays only in a large bat
 every possible first edit and takes the one with the largest gain.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from proxy.conversation.edit import Replace, Summarise
 from proxy.conversation.fingerprint import index_of
-from proxy.pruning.entries import Entries
+from proxy.pruning.entries import LOOKBACK, Entries
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.purse import call_ends, purse
 from proxy.pruning.results import Standing
@@ -35,9 +35,12 @@ class Batch:
 def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, minimum: float, chars: int) -> Batch:
     """The batch of the largest gain among those that are large enough, pay, and cannot end in a loss.
 
-    `old`: the results that may go, oldest first, each with the tokens that would be left of it. A batch holds all of
+    `old`: the results that may go, oldest first, each with the fewer tokens that would be left of it. A batch holds all of
     them from its first on. Large enough: it takes out more than `minimum` tokens and at least `chars` characters.
     """
+    # Mostly they are not, all together: what the cache holds is of no interest then.
+    if sum([standing.tokens - left for standing, left in old]) <= minimum:
+        return Batch(skipped="batch_below_minimum")
     read, write = ratios(situation)
     doubt = doubtful_share(situation)
     behind = cached_behind(situation)
@@ -52,7 +55,7 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
         if removed <= minimum or held < chars:
             continue
         large_enough = True
-        before = behind[standing.message]
+        before = behind(standing.message)
         cost = write * (before - removed) - read * before
         gain = read * removed * turns - cost
         if gain > 0 and stays_cached(situation, removed):
@@ -95,40 +98,52 @@ def turns_left(situation: Situation) -> float:
     return expected_turns((), sum(1 for _ in call_ends(situation)) + 1)
 
 
-def cached_behind(situation: Situation) -> list[int]:
-    """For each message the cached tokens that are lost when it changes, as they stand now.
+def cached_behind(situation: Situation) -> Callable[[int], int]:
+    """Of a message, by its index: the cached tokens that are lost when it changes, as they stand now.
 
     That is everything to the end of what the previous call had sent, and, in a cache with breakpoints, what stands in
     front of the message up to the newest entry that is still of use (pruning.entries). Where too little is left in front
     of it for a cache to find, or nothing has a breakpoint there, that is lost too, system text and tools with it.
     """
-    end = sent_before(situation)
-    behind = [*accumulate(reversed(situation.message_tokens[:end]), initial=0)]
-    behind = behind[::-1] + [0] * (len(situation.messages) - end)
-    if situation.prices is None:
-        return behind
-    whole = situation.head_tokens + behind[0]
-    if situation.prices.breakpoints:
-        entries = _entries(situation)
-        now = len(situation.messages)
-        places = [entries.found(index, now) for index in range(now + 1)]
-        behind = [behind[found] if found or situation.head_kept else whole for found in places]
-    spare = whole - situation.prices.minimum / situation.density
-    return [0 if spare < 0 else lost if lost <= spare else whole for lost in behind]
+    end, prices = sent_before(situation), situation.prices
+    sent = [*accumulate(situation.message_tokens[:end], initial=0)]
+    if prices is None:
+        return lambda index: sent[end] - sent[min(index, end)]
+    whole = situation.head_tokens + sent[end]
+    spare = whole - prices.minimum / situation.density
+    entries, now = _entries(situation) if prices.breakpoints else None, len(situation.messages)
+
+    def lost(index: int) -> int:
+        if spare < 0:
+            return 0
+        found = entries.found(index, now) if entries is not None else index
+        if entries is not None and not found and not situation.head_kept:
+            return whole
+        behind = sent[end] - sent[min(found, end)]
+        return behind if behind <= spare else whole
+
+    return lost
 
 
 def _entries(situation: Situation) -> Entries:
-    """What the calls so far have left in a cache with breakpoints."""
-    place = index_of(situation.keys)
+    """What the calls so far have left in a cache with breakpoints, as far back as the call at hand looks for it.
+
+    An edit makes worthless only what was there before it, so that calls further back have no say.
+    """
+    since = len(situation.messages) - LOOKBACK
+    late = [
+        (edit.decided, edit.at if isinstance(edit, Replace) else edit.first)
+        for edit in situation.plan.edits
+        if isinstance(edit, (Replace, Summarise)) and edit.decided >= since
+    ]
+    place = index_of(situation.keys) if late else {}
     changed: dict[int, int] = {}
-    for edit in situation.plan.edits:
-        if isinstance(edit, (Replace, Summarise)):
-            at = place.get(edit.at if isinstance(edit, Replace) else edit.first)
-            if at is not None:
-                changed[edit.decided] = min(changed.get(edit.decided, at), at)
+    for decided, key in late:
+        if (at := place.get(key)) is not None:
+            changed[decided] = min(changed.get(decided, at), at)
     entries = Entries(situation.messages)
     rewritten = situation.rewritten
-    for end in call_ends(situation):
+    for end in call_ends(situation, since):
         if rewritten and end >= rewritten:
             entries.forget()
             rewritten = 0

@@ -1,12 +1,16 @@
 """Where a batch begins, and whether it pays."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.pruning.purse import purse
-from proxy.pruning.situation import Prices
+from proxy.conversation.edit import Plan, Replace
+from proxy.pruning.entries import Entries
+from proxy.pruning.purse import call_ends, purse
+from proxy.pruning.situation import Prices, sent_before
 from proxy.pruning.standing import standing_results
 from proxy.pruning.worth import best_batch, cached_behind
-from tests.pruning.builders import a_situation, answered, rounds, user, words
+from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
 
 PRICES = Prices(read=0.1, write=1.25)
 
@@ -16,6 +20,11 @@ def a_batch(*sizes, left=10, minimum=0, chars=0, prices=PRICES, **more):
     situation = a_situation(messages, prices=prices, **more)
     old = [(standing, left) for standing in standing_results(situation)]
     return best_batch(old, situation, minimum=minimum, chars=chars)
+
+
+def lost(situation):
+    """What is lost with each message, and behind the last one."""
+    return [*map(cached_behind(situation), range(len(situation.messages) + 1))]
 
 
 def chosen(batch):
@@ -67,7 +76,7 @@ def test_no_batch_costs_more_at_once_than_the_purse_holds():
         batch = best_batch(old, situation, minimum=0, chars=0)
         if batch.chosen:
             removed = sum(standing.tokens - 20 for standing in batch.chosen)
-            behind = cached_behind(situation)[batch.chosen[0].message]
+            behind = cached_behind(situation)(batch.chosen[0].message)
 
             assert 1.25 * (behind - removed) - 0.1 * behind <= purse(situation, PRICES) + 1e-6
 
@@ -79,14 +88,14 @@ def test_a_change_loses_what_is_cached_from_the_last_call_that_ended_before_it()
     first = tokens[1] + tokens[2] + second
 
     # Calls had ended behind messages 0 and 2, and behind 4; the answer to the last one is not cached yet.
-    assert cached_behind(situation) == [tokens[0] + first, first, first, second, second, 0, 0]
-    assert cached_behind(a_situation([user()])) == [0, 0]
+    assert lost(situation) == [tokens[0] + first, first, first, second, second, 0, 0]
+    assert lost(a_situation([user()])) == [0, 0]
 
 
 @pytest.mark.parametrize("prices", [Prices(read=0.1, write=1.0), None])
 def test_where_any_prefix_is_found_a_change_loses_only_what_stands_behind_it(prices):
     situation = a_situation(answered(rounds(words("a", 100), words("b", 50))), prices=prices)
-    behind = cached_behind(situation)
+    behind = lost(situation)
 
     assert [behind[index] - behind[index + 1] for index in range(5)] == list(situation.message_tokens[:5])
 
@@ -98,17 +107,17 @@ def test_a_prefix_that_is_too_short_for_the_cache_is_lost_with_what_stands_behin
         plain = a_situation(messages, prices=Prices(read=0.1, write=write), total=total)
         whole = 70 + sum(plain.message_tokens[:5])
         least = a_situation(messages, prices=Prices(read=0.1, write=write, minimum=150), total=total)
-        found, lost = cached_behind(plain), cached_behind(least)
+        found, short = lost(plain), lost(least)
 
-        assert lost[4] == found[4] < whole
-        assert lost[2] == whole
-        assert lost[5:] == [0, 0]
+        assert short[4] == found[4] < whole
+        assert short[2] == whole
+        assert short[5:] == [0, 0]
 
 
 def test_what_was_too_short_for_the_cache_has_nothing_to_lose():
     messages = answered(rounds(words("a", 100)))
 
-    assert not any(cached_behind(a_situation(messages, prices=Prices(read=0.1, write=1.25, minimum=1000))))
+    assert not any(lost(a_situation(messages, prices=Prices(read=0.1, write=1.25, minimum=1000))))
 
 
 def test_to_lose_a_prefix_is_part_of_what_a_batch_costs():
@@ -131,8 +140,8 @@ def test_system_text_without_a_breakpoint_of_its_own_is_lost_where_no_entry_is_f
     alone = a_situation(messages, prices=PRICES, total=total, head_kept=False)
 
     # Only a call's end is found, and none lies in front of the first message.
-    assert cached_behind(alone)[0] == 70 + cached_behind(marked)[0]
-    assert cached_behind(alone)[1:] == cached_behind(marked)[1:]
+    assert lost(alone)[0] == 70 + lost(marked)[0]
+    assert lost(alone)[1:] == lost(marked)[1:]
 
 
 def test_where_a_cold_cache_is_only_likely_an_edit_costs_no_more_than_the_purse_holds_should_it_be_warm():
@@ -145,9 +154,64 @@ def test_where_a_cold_cache_is_only_likely_an_edit_costs_no_more_than_the_purse_
 
 def test_entries_of_calls_before_one_that_found_nothing_are_not_reckoned_with():
     messages = answered(rounds(words("a", 100), words("b", 50), words("c", 50)))
-    plain, rewritten = (cached_behind(a_situation(messages, prices=PRICES, rewritten=end)) for end in (0, 5))
+    plain, rewritten = (lost(a_situation(messages, prices=PRICES, rewritten=end)) for end in (0, 5))
 
     # Entries end at 1, 3 and 5; the third call wrote everything anew.
     assert plain[4] == plain[3] < plain[1]
     assert rewritten[4] == rewritten[0] == plain[0]
     assert rewritten[5:] == plain[5:]
+
+
+def plainly(situation):
+    """What `cached_behind` gives, with every call of the conversation played."""
+    end, now = sent_before(situation), len(situation.messages)
+    behind = [sum(situation.message_tokens[at:end]) for at in range(now + 1)]
+    if situation.prices is None:
+        return behind
+    whole = situation.head_tokens + behind[0]
+    if situation.prices.breakpoints:
+        entries = Entries(situation.messages)
+        changes = [(edit.decided, list(situation.keys).index(edit.at)) for edit in situation.plan.edits]
+        rewritten = situation.rewritten
+        for sent in call_ends(situation):
+            if rewritten and sent >= rewritten:
+                entries.forget()
+                rewritten = 0
+            for at in [at for decided, at in changes if decided == sent]:
+                entries.changed(at)
+            entries.ended(sent)
+        places = [entries.found(at, now) for at in range(now + 1)]
+        behind = [behind[found] if found or situation.head_kept else whole for found in places]
+    spare = whole - situation.prices.minimum / situation.density
+    return [0 if spare < 0 else one if one <= spare else whole for one in behind]
+
+
+@given(st.data())
+def test_calls_further_back_than_a_cache_looks_change_nothing(data):
+    messages, widths = [user()], data.draw(st.sampled_from([(1,), (1, 1, 4)]))
+    for number in range(data.draw(st.integers(1, 30))):
+        messages.append(call(f"c{number}"))
+        width = data.draw(st.sampled_from(widths))
+        parts = [part for at in range(width) for part in result(f"c{number}", words(f"{number}.{at}", 20)).parts]
+        messages += [a_message("tool", *parts), *([user()] if data.draw(st.booleans()) else [])]
+    plain = a_situation(answered(messages))
+    places, ends = st.integers(0, len(messages) - 1), st.integers(0, len(messages) + 1)
+    edits = [
+        Replace(
+            at=plain.keys[at], part=0, kind="clear", text="", reason="", tool="", tokens_before=1, tokens_after=1,
+            decided=decided,
+        )
+        for at, decided in data.draw(st.lists(st.tuples(places, ends), max_size=6))
+    ]  # fmt: skip
+    situation = a_situation(
+        plain.messages,
+        Plan(tuple(edits)),
+        prices=data.draw(
+            st.sampled_from([None, PRICES, Prices(read=0.1, write=1.0), Prices(read=0.1, write=1.25, minimum=300)])
+        ),
+        total=plain.total + data.draw(st.sampled_from([0, 50])),
+        head_kept=data.draw(st.booleans()),
+        rewritten=data.draw(st.one_of(st.just(0), ends)),
+    )
+
+    assert lost(situation) == plainly(situation)
