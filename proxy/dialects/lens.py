@@ -76,7 +76,7 @@ def _placed(
 ) -> tuple[int, _Placed]:
     """The plan's place in this body, and the number of leading messages that it depends on."""
     index = index_of(keys)
-    reached, standing = standing_edits(view.notes, index, plan)
+    reached, standing = standing_edits(view.notes, keys, plan)
     hidden: set[int] = set()
     changes: list[tuple[Span, bytes]] = []
     touched: list[int] = []
@@ -106,13 +106,14 @@ def _placed(
     return reached, _Placed(standing, tuple(changes), min(touched, default=None), written)
 
 
-def standing_edits(notes: Notes, index: Mapping[bytes, int], plan: Plan) -> tuple[int, tuple[Edit, ...]]:
-    """The edits that have a message in this request (both ends of a range), in the plan's order.
+def standing_edits(notes: Notes, keys: Sequence[bytes], plan: Plan) -> tuple[int, tuple[Edit, ...]]:
+    """The edits that have a message in this request (both ends of a range), in the plan's order. `keys`: the request's.
 
     In front of them the number of leading messages that decide what the plan does: all, where some of it does not stand yet.
     """
 
     def find(_: object) -> tuple[int, tuple[int, tuple[Edit, ...]]]:
+        index = index_of(keys)
         lasts = [_last(edit, index) for edit in plan.edits]
         reached = 1 + max(lasts, default=-1)
         standing = tuple([edit for edit, last in zip(plan.edits, lasts, strict=True) if last < maxsize])

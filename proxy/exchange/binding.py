@@ -8,6 +8,7 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import DropOption
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received
+from proxy.exchange.weigh import Weighed
 from proxy.pruning.gate import bound_until, gate
 from proxy.pruning.reasoning import bare
 from proxy.wire.body import splice
@@ -40,11 +41,11 @@ def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, pol
     return verdict == "needs_drop_option"
 
 
-def drop_option(received: Received, index: Mapping[bytes, int], plan: Plan, policy: Policy) -> DropOption | None:
+def drop_option(received: Received, weighed: Weighed, plan: Plan, policy: Policy) -> DropOption | None:
     """What must go out with this plan so that the provider drops invalid reasoning; None where nothing must or can."""
     # Most dialects have none, whatever the edits are.
     option = received.dialect.drop_option(received.view) if plan.edits else None
-    return option if option is not None and breaks_bound(received, index, plan, policy) else None
+    return option if option is not None and breaks_bound(received, weighed.index, plan, policy) else None
 
 
 def dropping(

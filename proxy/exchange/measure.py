@@ -43,7 +43,7 @@ def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
     """The number of messages that the plan is about, and the tokens of each as it goes out."""
     index = weighed.index
     tokens = list(weighed.totals)
-    reached, edits = standing_edits(weighed.notes, index, plan)
+    reached, edits = standing_edits(weighed.notes, weighed.keys, plan)
     summaries = written_summaries(edits, index)
     hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
     for (at, part), replaced in replacements(edits).items():
@@ -74,7 +74,7 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     if _ABOUT_REASONING.isdisjoint(map(type, plan.edits)):
         return weighed.reasoning
     index = weighed.index
-    _, edits = standing_edits(weighed.notes, index, plan)
+    _, edits = standing_edits(weighed.notes, weighed.keys, plan)
     tokens = [weight.reasoning for weight in weighed.weights]
     for edit in edits:
         match edit:

@@ -274,12 +274,12 @@ def _standing(plan: Plan, weighed: Weighed, received: Received, policy: Policy) 
     """What of an inherited plan concerns this request: a fork leaves the edits of the other branch behind."""
     if not plan.edits:
         return plan
-    _, kept = standing_edits(weighed.notes, weighed.index, plan)
-    messages, index = received.conversation.messages, weighed.index
+    _, kept = standing_edits(weighed.notes, weighed.keys, plan)
+    messages = received.conversation.messages
     if policy.alternates:
-        kept = unbroken(kept, messages, index)
+        kept = unbroken(kept, messages, weighed.index)
     if policy.rescues:
         # What no model has read is cut anew: it may have been cut for a larger window, in an earlier try.
-        seen = after_last_assistant(messages)
+        index, seen = weighed.index, after_last_assistant(messages)
         kept = tuple([edit for edit in kept if not (isinstance(edit, Replace) and index[edit.at] >= seen)])
     return plan if len(kept) == len(plan.edits) else Plan(kept)

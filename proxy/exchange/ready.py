@@ -152,7 +152,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     sends = policy.mode == "prune"
     sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
-    option = drop_option(received, draft.weighed.index, sent.plan, policy)
+    option = drop_option(received, draft.weighed, sent.plan, policy)
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
     removed = _removed(sent)

@@ -43,15 +43,15 @@ class Tally:
         known, count = self._messages, len(keys)
         if 0 < known <= count and self._of == (keys[known - 1], weighed.scale, edits):
             # Edits that stood in the messages before concern none of the new ones.
-            found = _with(self._sums, weighed.sizes[known:], (), weighed.index)
+            found = _with(self._sums, weighed.sizes[known:], (), weighed)
         else:
-            found = _with(_NOTHING, weighed.sizes, edits, weighed.index)
+            found = _with(_NOTHING, weighed.sizes, edits, weighed)
         self._sums, self._messages = found, count
         self._of = (keys[-1] if keys else b"", weighed.scale, edits)
         return found
 
 
-def _with(sums: Sums, sizes: Sequence[Sequence[Size]], edits: Sequence[Edit], index: Mapping[bytes, int]) -> Sums:
+def _with(sums: Sums, sizes: Sequence[Sequence[Size]], edits: Sequence[Edit], weighed: Weighed) -> Sums:
     """The sums with these results."""
     new = list(chain.from_iterable(sizes))
     if not new:
@@ -60,7 +60,9 @@ def _with(sums: Sums, sizes: Sequence[Sequence[Size]], edits: Sequence[Edit], in
     for tokens, _, _, tool in new:
         by_tool[tool] = by_tool.get(tool, 0) + tokens
     items = (
-        _edited(new, edits, index) if edits else [(tokens, message + 1, tool, "") for tokens, message, _, tool in new]
+        _edited(new, edits, weighed.index)
+        if edits
+        else [(tokens, message + 1, tool, "") for tokens, message, _, tool in new]
     )
     # A heap of the largest ones takes longer than to sort even some hundreds.
     return Sums(by_tool, sorted([*sums.largest, *items], reverse=True)[:_MOST_ITEMS])

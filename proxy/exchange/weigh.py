@@ -1,6 +1,7 @@
 """What a request weighs before any plan: each message once, and of each turn only what is new."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class Size(NamedTuple):
     """`?` when nobody says."""
 
 
-class Weighed(msgspec.Struct, frozen=True, kw_only=True):
+class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A request on the scale, before any plan."""
 
     weights: tuple[Weight, ...]
@@ -42,8 +43,8 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """Of all reasoning in them."""
     system: int
     tools: int
-    index: dict[bytes, int]
-    """Prefix key → index of its message."""
+    keys: tuple[bytes, ...]
+    """The request's."""
     envelope: int
     """What the wire format adds around a result: that stays when the content is replaced."""
     sizes: tuple[tuple[Size, ...], ...]
@@ -52,6 +53,11 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the scale."""
     notes: Notes
     """Of the messages."""
+
+    @cached_property
+    def index(self) -> dict[bytes, int]:
+        """Prefix key → index of its message; most turns need none."""
+        return index_of(self.keys)
 
     def contents(self, index: int) -> tuple[int, ...]:
         """Tokens of each part of message `index` without that envelope: what replacing a result's content can save."""
@@ -79,7 +85,7 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         reasoning=sum(reasoning),
         system=scale.weigh_system(conversation),
         tools=scale.weigh_tools(conversation.tools),
-        index=index_of(received.keys),
+        keys=received.keys,
         envelope=scale.overheads.result,
         sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(found),
         scale=scale.name,
@@ -133,7 +139,7 @@ def results_under(received: Received, weighed: Weighed, scale: Scale, plan: Plan
 
     def leading(_: object) -> tuple[int, tuple[tuple[Standing, ...], ...]]:
         replaced = replacements(plan.edits)
-        reached = standing_edits(notes, weighed.index, plan)[0]
+        reached = standing_edits(notes, weighed.keys, plan)[0]
         return reached, tuple([edited(own, replaced) if own else own for own in found[:reached]])
 
     known = notes.upto(("edited", received.origin, scale.name), plan.edits, leading)

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReasoning, Summarise
-from proxy.conversation.fingerprint import index_of, prefix_keys, seed_key
+from proxy.conversation.fingerprint import prefix_keys, seed_key
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.dialects.base import Splice
@@ -143,7 +143,7 @@ def test_an_edit_of_another_branch_does_not_stand():
 
     assert contents == ["GO", "ok", "one"]
     assert not result.standing
-    assert standing_edits(request[0].notes, index_of(request[1]), Plan((clear(keys, 2),))) == (maxsize + 1, ())
+    assert standing_edits(request[0].notes, request[1], Plan((clear(keys, 2),))) == (maxsize + 1, ())
 
 
 def test_splices_outside_the_messages_go_along():

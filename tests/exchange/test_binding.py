@@ -8,9 +8,10 @@ from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, Replace, StripReas
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.recall import Recall
 from proxy.exchange.binding import bound_by, breaks_bound, drop_option, dropping
+from proxy.exchange.weigh import weigh
 from proxy.pruning.reasoning import ReasoningPolicy
 from proxy.pruning.reasoning_rules import ReasoningRule
-from tests.builders import QUIET, a_received
+from tests.builders import QUIET, a_received, a_scale
 
 BINDS, FREE = "claude-opus-5-5", "claude-sonnet-4-5"
 DROPS = replace(QUIET, reasoning=ReasoningPolicy(drop_bound=True))
@@ -88,9 +89,9 @@ def test_placeholders_break_only_where_they_may_come_in_front_of_signed_reasonin
 def test_the_option_goes_out_only_where_something_breaks_and_it_can_be_asked():
     received, bare = a_request(), a_request(thinking=False)
 
-    assert drop_option(received, index_of(received.keys), EMPTY_PLAN, QUIET) is None
-    assert drop_option(received, index_of(received.keys), Plan((summary(received, 0),)), QUIET) is not None
-    assert drop_option(bare, index_of(bare.keys), Plan((summary(bare, 0),)), QUIET) is None
+    assert drop_option(received, weigh(received, a_scale()), EMPTY_PLAN, QUIET) is None
+    assert drop_option(received, weigh(received, a_scale()), Plan((summary(received, 0),)), QUIET) is not None
+    assert drop_option(bare, weigh(bare, a_scale()), Plan((summary(bare, 0),)), QUIET) is None
 
 
 def test_a_body_made_from_the_request_gets_the_option_too():
