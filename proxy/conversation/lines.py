@@ -143,7 +143,7 @@ class Lines:
 
         `instead_of`: the value of an earlier line of which this one has so much that it can go.
         """
-        size_bytes = _PARSED * len(body) + _MESSAGE_BYTES * len(ends)
+        size_bytes = _size_of(len(body), len(ends))
         if not ends or ends[-1] < 1 << _LEAST_PLACE or size_bytes > self._room:
             return
         head = memoryview(body)[: ends[-1]]
@@ -166,6 +166,10 @@ class Lines:
         while self._held > self._room:
             self._drop(next(iter(self._lines)))
 
+    def has_room(self, body_bytes: int, messages: int) -> bool:
+        """Whether so large a body would be kept."""
+        return _size_of(body_bytes, messages) <= self._room
+
     def __len__(self) -> int:
         return len(self._lines)
 
@@ -184,6 +188,10 @@ class Lines:
         if line in self._lines:
             del self._lines[line]
             self._held -= line.size_bytes
+
+
+def _size_of(body_bytes: int, messages: int) -> int:
+    return _PARSED * body_bytes + _MESSAGE_BYTES * messages
 
 
 def _place(kind: str, place: int, body: bytes) -> tuple[str, int, bytes]:

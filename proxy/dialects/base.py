@@ -118,6 +118,8 @@ class Dialect(Protocol):
 
     name: str
     """openai_chat | openai_responses | anthropic_messages | gemini"""
+    history_field: str
+    """Top-level key of the array that holds the history."""
     allows_comments: bool
     """Clients of this format take comment lines in a stream (six Gemini clients break on them)."""
     reasoning_alone: bool

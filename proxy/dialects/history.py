@@ -1,6 +1,6 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -94,6 +94,28 @@ def read_history(
     history = History(fields, spans, ends, messages, notes, body, made)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history
+
+
+def beginnings(kind: str, field: str, body: bytes, recall: Recall, step_bytes: int) -> Iterator[bytes]:
+    """What its client would have sent earlier, longer each time, where more than two steps of its history are new.
+
+    To read them one by one is to read the body in steps of about `step_bytes`: each takes over what the last one had.
+    """
+    found = recall.lines.find(kind, body)
+    known = found[0].ends[found[1] - 1] if found is not None and isinstance(found[0], History) else 0
+    if len(body) - known <= 2 * step_bytes:
+        return
+    try:
+        spans = array_spans(body, *object_spans(body)[field])
+    except (NotPlain, KeyError):
+        return
+    # What is not kept would be read from the start in every step.
+    if not recall.lines.has_room(len(body), len(spans)):
+        return
+    for _, end in spans:
+        if end - known >= step_bytes:
+            known = end
+            yield b"".join((memoryview(body)[:end], b"]}"))
 
 
 def leading_system(messages: Sequence[Message]) -> int:

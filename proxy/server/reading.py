@@ -1,7 +1,7 @@
 """Reading what came, and weighing it, so that the loop has its turns.
 
 Going on with a long history takes it for some milliseconds, and one that is new for tens of them. Of several that come at
-once, one in a turn of the loop is read. Of new ones (to a process that has just started) one after the other is counted: the
+once, one in a turn of the loop is read, and a very long one that is new in many turns, as if it had grown. Of new ones (to a process that has just started) one after the other is counted: the
 first can go on when its own is, and everybody's streams wait for one step instead of for one of each.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from proxy.conversation.model import Message
 from proxy.dialects.base import Dialect
+from proxy.dialects.history import beginnings
 from proxy.errors import BodyTooLarge, ProxyError
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Received, receive
@@ -24,15 +25,24 @@ from proxy.tokens.estimate import Scale, texts_of
 _LONG_BYTES = 128 * 1024
 """So much of a new history takes some 10 ms, of which counting is the most."""
 
+_STEP_BYTES = 256 * 1024
+"""So much of a new history is read in some 2 ms."""
+
 
 async def read(
     shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
 ) -> Received | None:
     """The request as a conversation; None when it is not ours to read. Raises BodyTooLarge."""
     try:
-        if len(raw) >= _LONG_BYTES:
+        if len(raw) < _LONG_BYTES:
+            return _received(shared, exchange, dialect, headers, exchange.decode(raw))
+        await shared.pace.turn()
+        body = exchange.decode(raw)
+        for beginning in beginnings(dialect.name, dialect.history_field, body, shared.recall, _STEP_BYTES):
+            if dialect.view(exchange.route.rest_path, headers, beginning, shared.recall) is None:
+                break
             await shared.pace.turn()
-        return _received(shared, exchange, dialect, headers, raw)
+        return _received(shared, exchange, dialect, headers, body)
     except BodyTooLarge:
         raise
     except ProxyError:
@@ -69,8 +79,7 @@ async def _names_read(messages: Sequence[Message]) -> None:
 
 
 def _received(
-    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], raw: bytes
+    shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], body: bytes
 ) -> Received | None:
     caller = caller_of(exchange.named, exchange.query, key_name=exchange.caller)
-    body = exchange.decode(raw)
     return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)

@@ -63,6 +63,14 @@ def test_what_was_used_longest_ago_goes_when_there_is_no_room():
     assert lines.held_bytes == (2 * 10_000 + 2 * 1280) + (2 * 10_000 + 1280)
 
 
+def test_what_is_too_large_is_told_before_it_is_kept():
+    lines = Lines(room_bytes=50_000)
+    for size in (10_000, 23_000, 24_000, 60_000):
+        body = bytes([65 + size % 26]) * size
+        lines.keep("k", body, [size // 2, size], size)
+        assert lines.has_room(size, 2) == (lines.find("k", body) is not None)
+
+
 def test_of_lines_that_begin_alike_only_the_newest_are_compared():
     bodies = [b"s" * 9_000 + bytes([65 + number]) * 500 for number in range(6)]
     lines = kept(*bodies)

@@ -1,5 +1,6 @@
 """A body is read the same whether or not an earlier body of its line was read before."""
 
+import itertools
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from msgspec.structs import asdict
 from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
-from proxy.dialects.history import leading_system, read_history
+from proxy.dialects.history import beginnings, leading_system, read_history
 from proxy.exchange.receive import receive
 
 PATHS = {
@@ -84,6 +85,54 @@ def test_a_growing_line_parses_only_its_new_messages(path, field):
 
     assert len(recall) == known + 2
     assert view.notes.shared == len(first.conversation.messages)
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_long_body_is_read_in_steps_as_at_once(path, field, data):
+    dialect, recall = dialect_for(path), Recall()
+    body = a_body(
+        field,
+        data.draw(st.integers(0, 60)),
+        before=data.draw(st.booleans()),
+        behind=data.draw(st.booleans()),
+        separators=data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])),
+        mark=data.draw(st.integers(-1, 24)),
+    )
+    read(path, body[: body.index(b"[") + 1] + b"]}", recall)
+    # A step has to be more than what is never kept.
+    for beginning in beginnings(
+        dialect.name, dialect.history_field, body, recall, data.draw(st.integers(8_000, 20_000))
+    ):
+        known = len(recall)
+        assert read(path, beginning, recall) is not None
+        assert len(recall) - known <= 25_000 // 750
+    before = len(recall)
+
+    assert told(read(path, body, recall)) == told(read(path, body, Recall()))
+    assert len(recall) - before <= 2 * 20_000 // 750
+
+
+def test_only_what_is_long_and_new_and_can_be_kept_is_read_in_steps():
+    body = a_body("messages", 60)
+
+    def steps(recall, step_bytes=8_000, read_before=b"", of=body):
+        if read_before:
+            read("/v1/chat/completions", read_before, recall)
+        return [len(one) for one in beginnings("openai_chat", "messages", of, recall, step_bytes)]
+
+    new = steps(Recall())
+    assert len(new) == 5
+    assert all(8_000 <= after - before < 9_000 for before, after in itertools.pairwise([0, *new]))
+    assert len(body) - new[-1] < 8_000
+    assert steps(Recall(), len(body) // 2 + 1) == []
+    assert steps(Recall(), read_before=a_body("messages", 50)) == []
+    known = a_body("messages", 20, behind=False)
+    assert 8_000 <= steps(Recall(), read_before=known)[0] - len(known) < 9_000
+    assert steps(Recall(room_bytes=len(body))) == []
+    assert steps(Recall(), of=body[:-1]) == []
+    assert steps(Recall(), of=body.replace(b'"messages"', b'"message5"')) == []
 
 
 def test_what_stands_beside_a_growing_history_is_read_once():

@@ -1,9 +1,11 @@
 """Long histories that are new are read one after the other; nobody else waits for them."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
+from proxy.dialects.openai_chat import view
 from proxy.server import reading
 from tests.builders import calls, result, said, user
 from tests.server.house import OFF, a_house, a_provider
@@ -66,6 +68,38 @@ async def test_meanwhile_the_loop_has_its_turns(steps):
 
     # While each of them is counted, a turn for every 32 KB.
     assert all(turns[place] >= 5 for place in (1, 3, 5))
+
+
+async def test_a_very_long_history_that_is_new_is_read_in_many_turns_of_the_loop(monkeypatch):
+    provider, turns, seen = a_provider(), 0, []
+    parse = view.parse_message
+
+    def parsed(raw):
+        seen.append((turns, len(raw)))
+        return parse(raw)
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(view, "parse_message", parsed)
+    async with a_house(provider, compact=OFF) as house:
+        counting = asyncio.create_task(count())
+        history = a_history("long", rounds=120)
+        answer = await house.chat(history)
+        again = await house.chat([*history, said("Read."), user("And?")])
+        counting.cancel()
+
+    in_turn = Counter()
+    for turn, size in seen:
+        in_turn[turn] += size
+    assert answer.status_code == again.status_code == 200
+    assert len(seen) == len(history) + 2
+    assert sum(in_turn.values()) > 1_800_000
+    assert max(in_turn.values()) < 300_000
+    assert len(house.handler.shared.recall.lines) == 1
 
 
 async def test_who_goes_on_and_who_has_little_to_say_waits_for_nobody():

@@ -19,6 +19,7 @@ class AnthropicMessages:
     """`POST …/v1/messages` and `POST …/v1/messages/count_tokens`."""
 
     name = NAME
+    history_field = "messages"
     allows_comments = True
     reasoning_alone = False
 

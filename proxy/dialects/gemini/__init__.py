@@ -32,6 +32,7 @@ class Gemini:
     """`POST …/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
     name = NAME
+    history_field = "contents"
     allows_comments = False
     reasoning_alone = False
 

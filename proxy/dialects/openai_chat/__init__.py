@@ -16,6 +16,7 @@ class OpenAIChat:
     """`POST …/chat/completions`."""
 
     name = NAME
+    history_field = "messages"
     allows_comments = True
     reasoning_alone = False
 

@@ -18,6 +18,7 @@ class OpenAIResponses:
     """`POST …/responses` and `POST …/responses/input_tokens`."""
 
     name = NAME
+    history_field = "input"
     allows_comments = True
     reasoning_alone = True
 
