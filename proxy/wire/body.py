@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -20,10 +19,6 @@ Span = tuple[int, int]
 
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
-_BLANK = 0x20
-"""No value begins with it, or with anything below."""
-_LONGEST_KEY = 64
-"""Longer keys are not kept in memory."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _KEY_COLON = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
@@ -55,31 +50,32 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
     """Key → span of its value, for the JSON object at raw[start:end]; raises NotPlain."""
     end = len(raw) if end is None else end
     try:
-        values: Mapping[str, Sized | None] = _RAW_OBJECT.decode(_between(raw, start, end))
+        values = _RAW_OBJECT.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
-        values = _scanned_keys(raw, start, end)
-    position = _expect(raw, start, b"{")
+        return _searched_keys(raw, start, end, _scanned_keys(raw, start, end))
+    position, behind = raw.index(b"{", start, end), raw.rindex(b"}", start, end) + 1
+    # With quotes, colon and comma for each key that is all, as most programs write it. Whatever else may stand there takes
+    # more bytes: white space, a key's escapes and characters outside ASCII, keys that stand twice.
+    if sum(map(len, values)) + sum(map(len, values.values())) + 4 * len(values) + 1 != behind - position:
+        return _searched_keys(raw, position, end, values)
     spans: dict[str, Span] = {}
-    between = b""
     for key, value in values.items():
-        # As most programs write it; a value never begins with white space.
-        plain = between + (_known_key(key) if len(key) <= _LONGEST_KEY else _key(key))
-        at = position + len(plain)
-        if not raw.startswith(plain, position, end) or raw[at] <= _BLANK:
-            at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
-        position = at + len(value) if value is not None else _value_end(raw, at, end)
+        at = position + len(key) + 4
+        position = at + len(value)
         spans[key] = (at, position)
-        between = b","
-    _expect(raw, position, b"}")
     return spans
 
 
-def _key(key: str) -> bytes:
-    return dumps(key) + b":"
-
-
-_known_key = lru_cache(maxsize=256)(_key)
-"""Requests have few keys, again and again."""
+def _searched_keys(raw: bytes, start: int, end: int, values: Mapping[str, Sized | None]) -> dict[str, Span]:
+    """The spans of an object that is not written as densely as it can be; None for values whose length is not known."""
+    position = _expect(raw, start, b"{")
+    spans: dict[str, Span] = {}
+    for key, value in values.items():
+        at = _behind_key(raw, _comma(raw, position) if spans else position, end, key)
+        position = at + len(value) if value is not None else _value_end(raw, at, end)
+        spans[key] = (at, position)
+    _expect(raw, position, b"}")
+    return spans
 
 
 def _behind_key(raw: bytes, position: int, end: int, key: str) -> int:
@@ -96,15 +92,25 @@ def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span
     try:
         values = _RAW_ARRAY.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
-        return _scanned_elements(raw, start, end)
+        return _searched_elements(raw, start, end, _scanned_elements(raw, start, end))
+    # As in an object: no white space.
+    if sum(map(len, values)) + len(values) + 1 != end - start:
+        return _searched_elements(raw, start, end, values)
+    spans: list[Span] = []
+    at = start + 1
+    for value in values:
+        spans.append((at, at + len(value)))
+        at += len(value) + 1
+    return spans
+
+
+def _searched_elements(raw: bytes, start: int, end: int, values: Sequence[Sized | None]) -> list[Span]:
+    """The same of an array; None for elements whose length is not known."""
     position = _expect(raw, start, b"[")
     spans: list[Span] = []
     for value in values:
-        if spans:
-            position = _comma(raw, position)
-        # Mostly there is no white space; a call for each element would cost more than the rest.
-        at = position if raw[position] > _BLANK else _skip_space(raw, position)
-        position = at + len(value)
+        at = _skip_space(raw, _comma(raw, position) if spans else position)
+        position = at + len(value) if value is not None else _value_end(raw, at, end)
         spans.append((at, position))
     _expect(raw, position, b"]")
     return spans
@@ -231,16 +237,8 @@ def _scanned_keys(raw: bytes, start: int, end: int) -> dict[str, None]:
     return dict.fromkeys(value)
 
 
-def _scanned_elements(raw: bytes, start: int, end: int) -> list[Span]:
+def _scanned_elements(raw: bytes, start: int, end: int) -> list[None]:
     value = _checked(raw, start, end)
     if not isinstance(value, list):
         raise NotPlain("expected an array")
-    position = _expect(raw, start, b"[")
-    spans = []
-    for number in range(len(value)):
-        if number:
-            position = _comma(raw, position)
-        at = _skip_space(raw, position)
-        position = _value_end(raw, at, end)
-        spans.append((at, position))
-    return spans
+    return [None] * len(value)
