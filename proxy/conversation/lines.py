@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _LEAST_PLACE = 12
@@ -86,6 +87,19 @@ class Notes:
             else:
                 known = before[: self.shared]
                 found = known + tuple(make(known))
+            self._own[name] = found
+        return found
+
+    def mapped(self, name: Hashable, make: Callable[[S], T], given: Sequence[S]) -> tuple[T, ...]:
+        """The same where `make` is asked for each value alone: of what is `given` for its message."""
+        found = self._own.get(name)
+        if found is None:
+            before = self._before.get(name)
+            if before is None:
+                found = tuple(map(make, given))
+            else:
+                known = before[: self.shared]
+                found = known + tuple(map(make, given[len(known) :]))
             self._own[name] = found
         return found
 

@@ -72,12 +72,10 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def weigh(received: Received, scale: Scale) -> Weighed:
     """Weigh what the request carries; every message only once a process."""
     view = received.view
-    conversation, extended = view.conversation, view.notes.extended
+    conversation, notes = view.conversation, view.notes
     weights, found = weights_of(view, scale), pairs_of(view)
-    totals: tuple[int, ...] = extended(("totals", scale.name), lambda known: map(_TOTAL, weights[len(known) :]))
-    reasoning: tuple[int, ...] = extended(
-        ("reasoning", scale.name), lambda known: map(_REASONING, weights[len(known) :])
-    )
+    totals: tuple[int, ...] = notes.mapped(("totals", scale.name), _TOTAL, weights)
+    reasoning: tuple[int, ...] = notes.mapped(("reasoning", scale.name), _REASONING, weights)
     return Weighed(
         weights=weights,
         totals=totals,
@@ -89,16 +87,14 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         envelope=scale.overheads.result,
         sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(found),
         scale=scale.name,
-        notes=view.notes,
+        notes=notes,
     )
 
 
 def _sizes(
     view: View, weights: Sequence[Weight], found: Sequence[tuple[Pair, ...]], scale: Scale
 ) -> tuple[tuple[Size, ...], ...]:
-    return view.notes.extended(
-        ("sizes", scale.name), lambda known: [_sizes_in(own, weights) for own in found[len(known) :]]
-    )
+    return view.notes.mapped(("sizes", scale.name), lambda own: _sizes_in(own, weights), found)
 
 
 def _sizes_in(found: Sequence[Pair], weights: Sequence[Weight]) -> tuple[Size, ...]:
@@ -111,8 +107,7 @@ def _sizes_in(found: Sequence[Pair], weights: Sequence[Weight]) -> tuple[Size, .
 
 def weights_of(view: View, scale: Scale) -> tuple[Weight, ...]:
     """The weight of each message; those that the line's last request had are not even looked up."""
-    messages = view.conversation.messages
-    return view.notes.extended(("weights", scale.name), lambda known: map(scale.weigh, messages[len(known) :]))
+    return view.notes.mapped(("weights", scale.name), scale.weigh, view.conversation.messages)
 
 
 def pairs_of(view: View) -> tuple[tuple[Pair, ...], ...]:
@@ -125,9 +120,10 @@ def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tupl
     """The results of each message as the client sent them; only new messages are looked at."""
     view, keys = received.view, received.keys
     messages, found = view.conversation.messages, pairs_of(view)
-    return view.notes.extended(
+    return view.notes.mapped(
         ("results", received.origin, scale.name),
-        lambda known: [results_of(own, messages, keys, weighed.contents) for own in found[len(known) :]],
+        lambda own: results_of(own, messages, keys, weighed.contents),
+        found,
     )
 
 

@@ -106,6 +106,18 @@ def test_only_what_is_new_is_made():
     assert made == [[0, 1, 2], [2, 3, 4]]
 
 
+def test_notes_that_are_made_one_by_one_are_made_for_new_messages_only():
+    first, made = Notes(), []
+
+    def make(given):
+        made.append(given)
+        return given * 2
+
+    assert first.mapped("n", make, [1, 2, 3]) == first.mapped("n", make, [1, 2, 3]) == (2, 4, 6)
+    assert Notes(2, first).mapped("n", make, [1, 2, 7, 8]) == (2, 4, 14, 16)
+    assert made == [1, 2, 3, 7, 8]
+
+
 def test_notes_under_another_name_are_not_taken():
     first = Notes()
     first.extended("one", lambda _: [1, 2])
