@@ -14,6 +14,7 @@ from proxy.compaction.squeeze import UNSEEN_SHARE, level
 from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
+from proxy.dialects.base import View
 from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
 from proxy.exchange.binding import bound_by
@@ -168,8 +169,13 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         tools=conversation.tools.names,
         results=results_under(draft.received, draft.weighed, draft.scale, draft.plan),
         behind_marked=marked[-1] if marked else 0,
-        passages=notes.carried("passages", Passages),
+        passages=passages_in(draft.received.view),
     )
+
+
+def passages_in(view: View) -> Passages:
+    """The index of the lines of its results, as far as it has caught up with them."""
+    return view.notes.carried("passages", Passages)
 
 
 def _tokens_of(draft: Draft, head: int) -> Sequence[int]:

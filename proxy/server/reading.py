@@ -6,13 +6,13 @@ first can go on when its own is, and everybody's streams wait for one step inste
 """
 
 import asyncio
-from collections.abc import Sequence
 
-from proxy.conversation.model import Message
+from proxy.conversation.model import after_last_assistant
 from proxy.dialects.base import Dialect
 from proxy.dialects.history import beginnings
 from proxy.errors import BodyTooLarge, ProxyError
 from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import passages_in
 from proxy.exchange.receive import Received, receive
 from proxy.exchange.weigh import known_weights
 from proxy.pruning.plan import read_names
@@ -56,7 +56,7 @@ async def read(
 async def weigh_all(shared: Shared, received: Received, scale: Scale, policy: Policy) -> None:
     """Count what is new in it before its weight is asked for.
 
-    Of a long history that is new, names are looked at as well: much of it may be pruned at once.
+    Of a long history that is new, names and lines are looked at as well: much of it may be pruned at once.
     """
     known = known_weights(received.view, scale)
     if known or len(received.view.body) < _LONG_BYTES:
@@ -64,14 +64,20 @@ async def weigh_all(shared: Shared, received: Received, scale: Scale, policy: Po
         return
     async with shared.lane:
         await warm(scale, received.conversation)
-        if policy.mode != "off" and policy.prune.keep_share:
-            await _names_read(received.conversation.messages)
+        if policy.mode != "off":
+            await _looked_through(received, policy)
 
 
-async def _names_read(messages: Sequence[Message]) -> None:
+async def _looked_through(received: Received, policy: Policy) -> None:
+    """What deciding remembers of each message, ahead of it."""
+    messages, passages = received.conversation.messages, passages_in(received.view)
+    asked = after_last_assistant(messages) if policy.arrive.enabled and policy.arrive.repeats else 0
     pending = 0
-    for message in messages:
-        read_names((message,))
+    for index, message in enumerate(messages):
+        if policy.prune.keep_share:
+            read_names((message,))
+        if index < asked:
+            passages.catch_up(messages, received.keys, index + 1)
         pending += sum(map(len, texts_of(message)))
         if pending > PIECE_CHARS:
             pending = 0

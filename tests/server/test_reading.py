@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 
 from proxy.dialects.openai_chat import view
+from proxy.pruning.strategies.passages import Passages
 from proxy.server import reading
+from proxy.server.tokenizers import PIECE_CHARS
 from tests.builders import calls, result, said, user
 from tests.server.house import OFF, a_house, a_provider
 
@@ -70,36 +72,63 @@ async def test_meanwhile_the_loop_has_its_turns(steps):
     assert all(turns[place] >= 5 for place in (1, 3, 5))
 
 
-async def test_a_very_long_history_that_is_new_is_read_in_many_turns_of_the_loop(monkeypatch):
-    provider, turns, seen = a_provider(), 0, []
-    parse = view.parse_message
+class Turns:
+    """How many bytes or characters were worked on in each turn of the loop."""
 
-    def parsed(raw):
-        seen.append((turns, len(raw)))
-        return parse(raw)
+    def __init__(self):
+        self.now, self.sizes = 0, Counter()
+        self._counting = asyncio.create_task(self._count())
 
-    async def count():
-        nonlocal turns
+    async def _count(self):
         while True:
-            turns += 1
+            self.now += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(view, "parse_message", parsed)
-    async with a_house(provider, compact=OFF) as house:
-        counting = asyncio.create_task(count())
+    def watch(self, monkeypatch, place, name, size_of):
+        """Have each call of that function add to its turn; the number of calls stands in `calls`."""
+        work, self.calls = getattr(place, name), 0
+
+        def watched(*args):
+            self.calls += 1
+            self.sizes[self.now] += size_of(*args)
+            return work(*args)
+
+        monkeypatch.setattr(place, name, watched)
+
+    def stop(self):
+        self._counting.cancel()
+
+
+@pytest.fixture
+async def turns():
+    counting = Turns()
+    yield counting
+    counting.stop()
+
+
+async def test_a_very_long_history_that_is_new_is_read_in_many_turns_of_the_loop(monkeypatch, turns):
+    turns.watch(monkeypatch, view, "parse_message", len)
+    async with a_house(a_provider(), compact=OFF) as house:
         history = a_history("long", rounds=120)
         answer = await house.chat(history)
         again = await house.chat([*history, said("Read."), user("And?")])
-        counting.cancel()
 
-    in_turn = Counter()
-    for turn, size in seen:
-        in_turn[turn] += size
     assert answer.status_code == again.status_code == 200
-    assert len(seen) == len(history) + 2
-    assert sum(in_turn.values()) > 1_800_000
-    assert max(in_turn.values()) < 300_000
+    assert turns.calls == len(history) + 2
+    assert sum(turns.sizes.values()) > 1_800_000
+    assert max(turns.sizes.values()) < 300_000
     assert len(house.handler.shared.recall.lines) == 1
+
+
+@pytest.mark.parametrize(("mode", "looked_at"), [("prune", True), ("observe", True), ("off", False)])
+async def test_its_lines_are_looked_at_in_many_turns_too(monkeypatch, turns, mode, looked_at):
+    turns.watch(monkeypatch, Passages, "_add", lambda _passages, _entry, text: len(text))
+    async with a_house(a_provider(), compact=OFF, mode=mode) as house:
+        history = [*a_history("lines", rounds=30), said("Read."), *a_history("again", rounds=1)]
+        assert (await house.chat(history)).status_code == 200
+
+    assert turns.calls == (30 if looked_at else 0)
+    assert max(turns.sizes.values(), default=0) < 3 * PIECE_CHARS
 
 
 async def test_who_goes_on_and_who_has_little_to_say_waits_for_nobody():
