@@ -15,6 +15,8 @@ NO_MODEL = "none"
 
 _TURNS_AHEAD = 2
 """A summary is begun so many turns like the last one before the limit."""
+_FIRST_SHARE = 1 / 2
+"""Of the limit: before that, none is begun."""
 _LATEST_SHARE = 1 / 3
 """Of the way from there to the limit: so far it may be put off."""
 _SUMMARY_SHARE = 1 / 8
@@ -63,10 +65,9 @@ def limit_tokens(usable: int | None, policy: CompactPolicy) -> int | None:
 
 def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> Stage:
     """What the window demands. `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know."""
-    limit = limit_tokens(context.usable, policy)
-    if limit is None or is_hopeless(context, policy):
+    limit, size = limit_tokens(context.usable, policy), _size(context, doubt)
+    if limit is None or size <= _FIRST_SHARE * limit or _is_over(context, limit):
         return "none"
-    size = _size(context, doubt)
     if size > limit:
         return "now"
     if policy.background_share >= 1:
@@ -97,10 +98,15 @@ def _grown(context: ContextSize) -> int:
 
 def _start(context: ContextSize, policy: CompactPolicy, limit: int) -> float:
     """The size beyond which a summary is begun. Where a turn adds much, a share of the limit comes too late."""
-    return max(min(policy.background_share * limit, limit - _TURNS_AHEAD * _grown(context)), limit / 2)
+    start = min(policy.background_share * limit, limit - _TURNS_AHEAD * _grown(context))
+    return max(start, _FIRST_SHARE * limit)
 
 
 def is_hopeless(context: ContextSize, policy: CompactPolicy) -> bool:
     """Whether system text and tools alone are over the limit, so that nothing we can do helps."""
     limit = limit_tokens(context.usable, policy)
-    return limit is not None and context.system + context.tools >= limit
+    return limit is not None and _is_over(context, limit)
+
+
+def _is_over(context: ContextSize, limit: int) -> bool:
+    return context.system + context.tools >= limit
