@@ -211,8 +211,6 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
     conversation, line = received.conversation, memory.line
     key = received.keys[-1] if received.keys else b""
     system_digest, tools_digest = head_digests(conversation)
-    warmth = warmth_of(conversation, memory, draft.policy, now)
-    # In two steps: of more than 15 names in one call Python makes a dict first.
     anchor = Anchor(
         key=key,
         session=line.session if line else session_id(key),
@@ -228,11 +226,15 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         estimated=draft.estimated,
         server_edits=conversation.server_edits,
         removed_tokens=removed,
+        pressed=pressed,
     )
+    if line is None:
+        return anchor
+    warmth = warmth_of(conversation, memory, draft.policy, now)
+    # In a step of its own: of more than 15 names in one call Python makes a dict first.
     return msgspec.structs.replace(
         anchor,
-        refused=bool(line and line.refused),
-        pressed=pressed,
+        refused=line.refused,
         warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
         rewritten=len(conversation.messages) if warmth.cold else warmth.rewritten,
     )
