@@ -24,8 +24,11 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
         return False
     if not _is_small(received, memory, policy):
         return False
-    parts = (part for message in received.conversation.messages for part in message.parts)
-    return all(isinstance(part, (Text, ToolCall)) for part in parts)
+    for message in received.conversation.messages:
+        for part in message.parts:
+            if not isinstance(part, (Text, ToolCall)):
+                return False
+    return True
 
 
 def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:

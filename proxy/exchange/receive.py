@@ -146,8 +146,9 @@ def joins_at(received: Received, memory: Memory) -> int:
     if at < last:
         return at
     # Examples in front of a question were never sent either: other questions behind them are other conversations.
-    goes_on = memory.line is not None or _goes_on(messages[last])
-    return received.candidates[1] if goes_on and comes_back_changed(received, memory) else -1
+    if comes_back_changed(received, memory) and (memory.line is not None or _goes_on(messages[last])):
+        return received.candidates[1]
+    return -1
 
 
 def _goes_on(message: Message) -> bool:
