@@ -9,19 +9,15 @@ _MOST_BYTES = 256 * 1024
 class Arrivals:
     """Pieces of a body, for who asks for them, or for who takes each at once (`into`)."""
 
-    __slots__ = ("_into", "_pieces", "_size", "held_back")
+    __slots__ = ("_into", "_pieces", "held_back", "size")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self._size = 0
+        self.size = 0
+        """Bytes that wait to be taken."""
         self.held_back = False
         """No more comes, since nobody took what there is."""
         self._into: Callable[[bytes], bool] | None = None
-
-    @property
-    def waits(self) -> bool:
-        """There is something to take."""
-        return bool(self._pieces)
 
     @property
     def pours(self) -> bool:
@@ -31,8 +27,8 @@ class Arrivals:
     def add(self, piece: bytes) -> bool:
         """Keep a piece. True, once: no more should come, until all is taken and `held_back` is unset."""
         self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size <= _MOST_BYTES or self.held_back:
+        self.size += len(piece)
+        if self.size <= _MOST_BYTES or self.held_back:
             return False
         self.held_back = True
         return True
@@ -43,7 +39,7 @@ class Arrivals:
             return b""
         piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
-        self._size = 0
+        self.size = 0
         return piece
 
     def into(self, into: Callable[[bytes], bool] | None) -> None:

@@ -44,7 +44,9 @@ class Connection(asyncio.Protocol):
         self._parser = self._new_parser()
         self.grace = Grace(self._loop)
         """For a request that goes out on this connection when it was kept."""
-        self._busy = self._head_done = False
+        self.has_head = False
+        """Of the current answer."""
+        self._busy = False
         self._expects_body = True
         self._keep = True
         self._head_bytes = 0
@@ -57,12 +59,12 @@ class Connection(asyncio.Protocol):
 
     # The exchange
 
-    async def exchange(
+    def begin(
         self, head: bytes, body: bytes | AsyncIterator[bytes] | None, *, chunked: bool, is_head: bool, timeout_s: float
     ) -> None:
-        """Send a request and wait for the answer's head, which then stands in the attributes. Raises UpstreamError."""
+        """Send a request. The answer's head stands in the attributes once `has_head`, unless `error` comes first."""
         self._busy = True
-        self.answered = self.complete = self._head_done = False
+        self.answered = self.complete = self.has_head = False
         self.error, self.headers, self._head_bytes = None, [], 0
         self._expects_body = not is_head
         self._timeout_s = timeout_s
@@ -73,33 +75,32 @@ class Connection(asyncio.Protocol):
             self._write(head)
             pieces = pieces_of(body, _PIECE_BYTES) if isinstance(body, bytes) else body
             self._writer = self._loop.create_task(self._upload(pieces, chunked=chunked))
-        while not self._head_done:
-            if self.error is not None:
-                raise self.error
-            await self._news()
+
+    def news(self) -> asyncio.Future[None]:
+        """Done when something has come. For one at a time."""
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     @property
     def ready(self) -> bool:
-        """Whether `read` returns at once."""
-        return self._arrived.waits or self.complete or self.error is not None
+        """There is something to take, or nothing more to come."""
+        return self._arrived.size > 0 or self.complete or self.error is not None
 
-    async def read(self) -> bytes:
-        """What has come of the body since the last time; b"" when it is over: `complete` or `error` then tells how."""
-        while not self.ready:
-            await self._news()
+    def take(self) -> bytes:
+        """What has come of the body since the last time; b"" behind its end: `complete` or `error` then tells how."""
         piece = self._arrived.take()
         if self._arrived.held_back:
             self._resume_reading()
         return piece
 
     async def pour(self, into: Callable[[bytes], bool]) -> None:
-        """What comes of the body to `into` as it comes, until that gives False, or only the last bytes are left for `read`."""
+        """What comes of the body to `into` as it comes, until that gives False, or only the last bytes are left for `take`."""
         self._arrived.into(into)
         if not self.complete:
             self._pass_on()
         try:
             while self._arrived.pours and not self.complete and self.error is None:
-                await self._news()
+                await self.news()
         finally:
             self._arrived.into(None)
 
@@ -107,7 +108,7 @@ class Connection(asyncio.Protocol):
         """The exchange is over; True when the connection may serve another, else it is closed at once."""
         self._silence.clear()
         uploaded = self._writer is None or self._writer.done()
-        reusable = self._busy and self.complete and self._keep and uploaded and not (self.closed or self._arrived.waits)
+        reusable = self._busy and self.complete and self._keep and uploaded and not (self.closed or self._arrived.size)
         self._busy = False
         if reusable:
             self._writer = None
@@ -137,7 +138,7 @@ class Connection(asyncio.Protocol):
                 self.abort()
             return
         self.answered = True
-        if not self._head_done:
+        if not self.has_head:
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -147,19 +148,23 @@ class Connection(asyncio.Protocol):
             if not self.complete:
                 self._fail(UpstreamBroken(f"the upstream's answer is not HTTP ({type(error).__name__})"))
             self._keep = False
-        if not self._head_done and self._head_bytes > _HEAD_LIMIT_BYTES:
+        if not self.has_head and self._head_bytes > _HEAD_LIMIT_BYTES:
             self._fail(UpstreamBroken("the head of the upstream's answer is too long"))
-        if not self.complete:
-            if self._arrived.pours:
-                self._pass_on()
-            self._silence.set(self._timeout_s)
+        if self.complete:
+            self._wake()
+            return
+        if self._arrived.pours:
+            self._pass_on()
+        else:
+            self._wake()
+        self._silence.set(self._timeout_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._let_go()
         if self._busy and not self.complete and self.error is None:
             # A body without framing ends with its connection.
-            if exc is None and self._head_done and _FRAMING.isdisjoint(dict(self.headers)):
+            if exc is None and self.has_head and _FRAMING.isdisjoint(dict(self.headers)):
                 self.complete = True
                 self._keep = False
             else:
@@ -187,7 +192,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header, or one trailer."""
-        if not self._head_done:
+        if not self.has_head:
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -199,12 +204,11 @@ class Connection(asyncio.Protocol):
             self._fail(UpstreamBroken(f"the upstream answered with status {status}"))
             return
         self.status = status
-        self._head_done = True
+        self.has_head = True
         self._keep = self._parser.should_keep_alive()
         if not self._expects_body or status in (204, 304):
             self.complete = True
             self._parser = self._new_parser()
-        self._wake()
 
     def on_body(self, body: bytes) -> None:
         """Bytes of the body, without their framing."""
@@ -212,14 +216,11 @@ class Connection(asyncio.Protocol):
             return
         if self._arrived.add(body) and self._transport is not None:
             self._transport.pause_reading()
-        if not self._arrived.pours:
-            self._wake()
 
     def on_message_complete(self) -> None:
         """The end, of an interim answer or of the real one."""
-        if self._head_done:
+        if self.has_head:
             self.complete = True
-            self._wake()
         else:
             self.headers = []
 
@@ -263,13 +264,8 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _news(self) -> asyncio.Future[None]:
-        """Done when something has come."""
-        self._waiter = waiter = self._loop.create_future()
-        return waiter
-
     def _pass_on(self) -> None:
-        """What has come to who takes it at once; a body's last bytes are for `read`."""
+        """What has come to who takes it at once; a body's last bytes are for `take`."""
         self._arrived.pass_on()
         if self._arrived.held_back:
             self._resume_reading()

@@ -86,9 +86,13 @@ class LeanEngine:
         chunked: bool,
     ) -> "_Response":
         try:
-            await connection.exchange(
+            connection.begin(
                 head, request.body, chunked=chunked, is_head=request.method == "HEAD", timeout_s=request.timeout_s
             )
+            while not connection.has_head:
+                if connection.error is not None:
+                    raise connection.error
+                await connection.news()
         except BaseException:
             # Also when cancelled: the upstream learns at once that nobody waits.
             connection.end()
@@ -176,7 +180,9 @@ class _Response:
         connection = self._connection
         if connection is None:
             return b""
-        chunk = await connection.read()
+        while not connection.ready:
+            await connection.news()
+        chunk = connection.take()
         if connection.complete:
             self.complete = True
             self._give_back()

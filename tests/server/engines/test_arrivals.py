@@ -5,14 +5,14 @@ MUCH = 256 * 1024
 
 def test_what_came_is_taken_at_one_go():
     arrived = Arrivals()
-    assert not arrived.waits
+    assert arrived.size == 0
     assert arrived.take() == b""
     for piece in (b"a", b"b"):
         arrived.add(piece)
 
-    assert arrived.waits
+    assert arrived.size == 2
     assert arrived.take() == b"ab"
-    assert not arrived.waits
+    assert arrived.size == 0
 
 
 def test_much_is_told_once_until_it_is_taken_and_more_may_come():
