@@ -28,7 +28,7 @@ from proxy.server.incoming import ClientGone, Message, Receive
 from proxy.server.keys import KeyRing, with_own_key
 from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
-from proxy.server.relay import Exchange, relay
+from proxy.server.relay import Exchange, Terms, relay, way_to
 from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, endings, listeners, supervise
 from proxy.settings.values import Settings
@@ -73,14 +73,17 @@ class App:
     ) -> None:
         self.leave = leave
         self.join = join
-        self._engine = engine
         self._handler = handler
         self._control = control if control is not None else health_pages()
-        self._error_body = error_body
-        self._upstreams = settings.upstreams
+        self._ways = {name: way_to(upstream) for name, upstream in settings.upstreams.items() if upstream.base_url}
+        self._own_keys = {name: upstream.api_key for name, upstream in settings.upstreams.items()}
         self._keys = KeyRing(settings.server.require_keys)
-        self._limit_bytes = settings.server.max_body_mb * 1024 * 1024
-        self._heartbeat_s = settings.server.heartbeat_s
+        self._terms = Terms(
+            engine=engine,
+            limit_bytes=settings.server.max_body_mb * 1024 * 1024,
+            heartbeat_s=settings.server.heartbeat_s,
+            error_body=error_body,
+        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """ASGI 3."""
@@ -97,7 +100,7 @@ class App:
             goal = claimed(route(path), scope["headers"])
             exchange = self._admit(scope, receive, send, goal)
         except ProxyError as error:
-            body = self._error_body(goal or unchecked(path), error.status, error.kind, str(error))
+            body = self._terms.error_body(goal or unchecked(path), error.status, error.kind, str(error))
             await send_json(send, error.status, body, _CLOSE if isinstance(error, UpgradeRefused) else ())
             return
         try:
@@ -108,17 +111,17 @@ class App:
     def _admit(self, scope: Message, receive: Receive, send: Send, goal: Route) -> Exchange:
         headers = scope["headers"]
         query: bytes = scope["query_string"]
-        upstream = self._upstreams.get(goal.upstream_name)
-        own_key = upstream.api_key if upstream is not None else ""
+        own_key = self._own_keys.get(goal.upstream_name, "")
         # First the key: who has none learns nothing, not even which upstreams there are.
         caller = self._keys.check(headers, query, own_api_key=bool(own_key))
-        if upstream is None or not upstream.base_url:
+        way = self._ways.get(goal.upstream_name)
+        if way is None:
             raise UnknownUpstream(f"no upstream {goal.upstream_name!r} has an address; give it one by --upstream")
         named = check_request(headers)
         if wants_websocket(named):
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
-        if int(named.get(b"content-length", b"0")) > self._limit_bytes:
-            raise BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
+        if int(named.get(b"content-length", b"0")) > self._terms.limit_bytes:
+            raise BodyTooLarge(f"the request body is larger than {self._terms.limit_bytes} bytes")
         if own_key:
             headers, query = with_own_key(headers, query, upstream_name=goal.upstream_name, api_key=own_key)
         return Exchange(
@@ -126,15 +129,12 @@ class App:
             receive,
             send,
             route=goal,
-            upstream=upstream,
+            way=way,
             caller=caller,
             headers=headers,
             named=named,
             query=query,
-            engine=self._engine,
-            limit_bytes=self._limit_bytes,
-            heartbeat_s=self._heartbeat_s,
-            error_body=self._error_body,
+            terms=self._terms,
         )
 
     async def _handled(self, exchange: Exchange) -> None:

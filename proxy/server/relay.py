@@ -14,7 +14,7 @@ import msgspec
 from proxy.errors import ProxyError, UpstreamBroken, UpstreamError
 from proxy.server.copying import Copying
 from proxy.server.cycle import BODY_FOLLOWS, SERVED
-from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
+from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse, Way
 from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
@@ -29,6 +29,16 @@ _WHOLE_BYTES = 256 * 1024
 """Unmodelled bodies up to this size are read before they are sent: they can then be sent again on a dead connection."""
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What all exchanges of an App have in common."""
+
+    engine: Engine
+    limit_bytes: int
+    """Of a request's body, also decoded."""
+    heartbeat_s: float
+    error_body: ErrorBody
+
+
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How an exchange ended."""
 
@@ -41,6 +51,16 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """False when `observe` could not be given the whole answer (unknown encoding, corrupt data, or it raised)."""
 
 
+def way_to(upstream: Upstream) -> Way:
+    """How a configured upstream is reached."""
+    return Way(
+        url_base=upstream.base_url.rstrip("/"),
+        timeout_s=upstream.timeout_s,
+        ca_file=upstream.ca_file or None,
+        detour=detour_of(upstream.http_proxy),
+    )
+
+
 class Exchange:
     """One request and its answer. Created by the App; all methods belong to the task that created it."""
 
@@ -51,19 +71,15 @@ class Exchange:
         send: Send,
         *,
         route: Route,
-        upstream: Upstream,
+        way: Way,
         caller: str,
         headers: Headers,
         named: Mapping[bytes, bytes],
         query: bytes,
-        engine: Engine,
-        limit_bytes: int,
-        heartbeat_s: float,
-        error_body: ErrorBody,
+        terms: Terms,
     ) -> None:
         self.method: str = scope["method"]
         self.route = route
-        self.upstream = upstream
         self.caller = caller
         """Name of the proxy key that came; empty when none is required."""
         self.client_headers: Headers = scope["headers"]
@@ -75,14 +91,12 @@ class Exchange:
         """Called once, after the last byte, whatever happened; must not raise."""
         self.end: End | None = None
         self._served: Served | None = scope.get("extensions", {}).get(SERVED)
-        self._incoming = Incoming(receive, limit_bytes, self._served)
+        self._incoming = Incoming(receive, terms.limit_bytes, self._served)
         self._send = send
         self._headers = headers
         self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
-        self._engine = engine
-        self._limit_bytes = limit_bytes
-        self._heartbeat_s = heartbeat_s
-        self._error_body = error_body
+        self._way = way
+        self._terms = terms
         self._status: int | None = None
         self._copying: Copying | None = None
         self._answers: list[UpstreamResponse] = []
@@ -104,7 +118,7 @@ class Exchange:
         Raises BodyTooLarge, UnsupportedEncoding or BadRequest. The same object where nothing is encoded.
         """
         encoding = self.named.get(b"content-encoding")
-        return body if encoding is None else decode_body(body, encoding, self._limit_bytes)
+        return body if encoding is None else decode_body(body, encoding, self._terms.limit_bytes)
 
     async def send_upstream(
         self,
@@ -131,28 +145,13 @@ class Exchange:
             # In the next turn of the loop: what the engine writes in this one leaves at its end.
             asyncio.get_running_loop().call_soon(meanwhile)
         try:
-            answer = await self._engine.send(self.request_with(headers, body, target))
+            answer = await self._terms.engine.send(self._request(headers, body, target or self._target))
         except UpstreamError:
             if self._incoming.too_large is not None:
                 raise self._incoming.too_large from None
             raise
         self._answers.append(answer)
         return answer
-
-    def request_with(
-        self, headers: Headers, body: bytes | AsyncIterator[bytes] | None, target: bytes | None = None
-    ) -> UpstreamRequest:
-        """A request to this call's upstream."""
-        return UpstreamRequest(
-            method=self.method,
-            url_base=self.upstream.base_url.rstrip("/"),
-            target=target or self._target,
-            headers=headers,
-            body=body,
-            timeout_s=self.upstream.timeout_s,
-            ca_file=self.upstream.ca_file or None,
-            detour=detour_of(self.upstream.http_proxy),
-        )
 
     def side_request(self, path: str, body: bytes, header: tuple[bytes, bytes] | None = None) -> UpstreamRequest:
         """A request of ours with the client's credentials, whose answer we read ourselves: plain, not streamed.
@@ -163,7 +162,7 @@ class Exchange:
         headers = with_listed(headers, *header) if header is not None else headers
         parts = [part for part in self.query.split(b"&") if part and part != b"alt=sse"]
         target = path.encode("latin-1") + (b"?" + b"&".join(parts) if parts else b"")
-        return self.request_with(headers, body, target)
+        return self._request(headers, body, target)
 
     async def send_streaming(self) -> UpstreamResponse:
         """Send the client's body as it arrives, unread; small ones in one piece. Raises as `send_upstream`."""
@@ -200,7 +199,7 @@ class Exchange:
             head = [header for header in head if header[0] != b"content-length"]
         head += extra
         beats = heartbeat and encoding is None and is_event_stream(head)
-        beat = Heartbeat(self._send, self._heartbeat_s) if beats else None
+        beat = Heartbeat(self._send, self._terms.heartbeat_s) if beats else None
         copying = self._copying = Copying(observe, encoding) if observe is not None else None
         self._status = answer.status
         start = {"type": "http.response.start", "status": answer.status, "headers": head}
@@ -229,7 +228,7 @@ class Exchange:
         error.__traceback__ = error.__cause__ = error.__context__ = None
         if self._status is None:
             self._status = error.status
-            body = self._error_body(self.route, error.status, error.kind, str(error))
+            body = self._terms.error_body(self.route, error.status, error.kind, str(error))
             self._incoming.answered(whole=True)
             self.end = End(outcome="refused", status=error.status, error=error)
             await send_json(self._send, error.status, body, extra)
@@ -256,6 +255,9 @@ class Exchange:
                 on_end(end)
 
     # Inside
+
+    def _request(self, headers: Headers, body: bytes | AsyncIterator[bytes] | None, target: bytes) -> UpstreamRequest:
+        return UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
 
     def _ended(self, outcome: Literal["complete", "truncated"], error: ProxyError | None = None) -> End:
         self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed())

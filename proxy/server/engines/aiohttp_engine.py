@@ -75,19 +75,20 @@ class AiohttpEngine:
 
     async def _attempt(self, request: UpstreamRequest) -> "_Response":
         body: Any = request.body
+        way = request.way
         headers = [(_text(name), _text(value)) for name, value in request.headers]
         if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
             headers.append(("content-length", str(len(body))))
             body = pieces_of(body, _PIECE_BYTES)
         response = await self._session.request(
             request.method,
-            URL(request.url_base + request.target.decode("latin-1"), encoded=True),
+            URL(way.url_base + request.target.decode("latin-1"), encoded=True),
             headers=headers,
             data=body or None,
             allow_redirects=False,
-            ssl=tls_context(request.ca_file),
-            timeout=_timeout(request.timeout_s),
-            proxy=request.detour or None,
+            ssl=tls_context(way.ca_file),
+            timeout=_timeout(way.timeout_s),
+            proxy=way.detour or None,
         )
         if not 200 <= response.status <= 599:
             response.close()

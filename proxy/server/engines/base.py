@@ -83,23 +83,29 @@ def probed(peer: socket.socket) -> socket.socket:
     return peer
 
 
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """How one upstream is reached, by all requests to it."""
+
+    url_base: str
+    """`scheme://host[:port][/path]` without a slash at the end."""
+    timeout_s: float
+    """Longest silence, before the head and between two pieces of the body."""
+    ca_file: str | None = None
+    detour: str = ""
+    """URL of an HTTP proxy to go through: a tunnel to what speaks TLS, else the request names its whole address."""
+
+
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it shall stand on the wire."""
 
     method: str
-    url_base: str
-    """`scheme://host[:port][/path]` without a slash at the end."""
+    way: Way
     target: bytes
     """Path and query, sent byte for byte behind the base's own path."""
     headers: Headers
     """As sent, in this order; Host is added. Content-Length is added for `bytes` bodies, and for a body that is an
     iterator the list may hold it; without it such a body goes out chunked."""
     body: bytes | AsyncIterator[bytes] | None
-    timeout_s: float
-    """Longest silence, before the head and between two pieces of the body."""
-    ca_file: str | None = None
-    detour: str = ""
-    """URL of an HTTP proxy to go through: a tunnel to what speaks TLS, else the request names its whole address."""
 
 
 class UpstreamResponse(Protocol):

@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
     def begin(
         self, head: bytes, body: bytes | AsyncIterator[bytes] | None, *, chunked: bool, is_head: bool, timeout_s: float
     ) -> None:
-        """Send a request. The answer's head stands in the attributes once `has_head`, unless `error` comes first."""
+        """Send a request. The answer's head stands in the attributes once it `has_head`."""
         self._busy = True
         self.answered = self.complete = self.has_head = False
         self.error, self.headers, self._head_bytes = None, [], 0
@@ -77,7 +77,9 @@ class Connection(asyncio.Protocol):
             self._writer = self._loop.create_task(self._upload(pieces, chunked=chunked))
 
     def news(self) -> asyncio.Future[None]:
-        """Done when something has come. For one at a time."""
+        """Done when something has come; for one at a time. Raises the error after which nothing can."""
+        if self.error is not None:
+            raise self.error
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
@@ -150,14 +152,12 @@ class Connection(asyncio.Protocol):
             self._keep = False
         if not self.has_head and self._head_bytes > _HEAD_LIMIT_BYTES:
             self._fail(UpstreamBroken("the head of the upstream's answer is too long"))
-        if self.complete:
-            self._wake()
-            return
-        if self._arrived.pours:
-            self._pass_on()
-        else:
-            self._wake()
-        self._silence.set(self._timeout_s)
+        if not self.complete:
+            self._silence.set(self._timeout_s)
+            if self._arrived.pours:
+                self._pass_on()
+                return
+        self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

@@ -51,7 +51,8 @@ class HttpxEngine:
             if event in ("connection.connect_tcp.started", "http11.receive_response_headers.complete"):
                 connected.append(event)
 
-        base = httpx.URL(request.url_base)
+        way = request.way
+        base = httpx.URL(way.url_base)
         headers = [(b"host", base.netloc), *request.headers]
         content: Any = request.body
         if isinstance(content, bytes):
@@ -60,18 +61,18 @@ class HttpxEngine:
         elif content is not None and not any(name == b"content-length" for name, _ in headers):
             headers.append((b"transfer-encoding", b"chunked"))
         timeout = {
-            "connect": min(CONNECT_TIMEOUT_S, request.timeout_s),
-            "read": request.timeout_s,
-            "write": request.timeout_s,
-            "pool": request.timeout_s,
+            "connect": min(CONNECT_TIMEOUT_S, way.timeout_s),
+            "read": way.timeout_s,
+            "write": way.timeout_s,
+            "pool": way.timeout_s,
         }
         target = base.raw_path.rstrip(b"/") + request.target
         # Behind a proxy, the extension would stand in the proxy's own request line.
-        exact = {} if request.detour else {"target": target}
-        response = await self._transport(request.ca_file, request.detour).handle_async_request(
+        exact = {} if way.detour else {"target": target}
+        response = await self._transport(way.ca_file, way.detour).handle_async_request(
             httpx.Request(
                 request.method,
-                base.copy_with(raw_path=target) if request.detour else base,
+                base.copy_with(raw_path=target) if way.detour else base,
                 headers=headers,
                 stream=_Stream(content),
                 extensions={"timeout": timeout, "trace": trace, **exact},

@@ -17,7 +17,7 @@ import aiohappyeyeballs
 
 from proxy.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from proxy.server.engines.authorities import tls_context
-from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, probed
+from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, Way, probed
 from proxy.server.engines.connection import Connection
 from proxy.server.engines.detour import Detour, detour, tunnel
 from proxy.wire.headers import Headers, first, written
@@ -31,14 +31,15 @@ _Key = tuple[str, int, str | None, bool, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
-    """A base URL taken apart."""
+class _Goal:
+    """What a way leads to, taken apart."""
 
     host: str
     port: int
     is_tls: bool
     host_header: bytes
     path: bytes
+    key: _Key
 
 
 class LeanEngine:
@@ -52,22 +53,22 @@ class LeanEngine:
 
     async def send(self, request: UpstreamRequest) -> "_Response":
         """See `Engine.send`."""
-        base = _taken_apart(request.url_base)
-        head, chunked = _head(request, base)
-        key = (base.host, base.port, request.ca_file, base.is_tls, request.detour)
+        goal = _taken_apart(request.way)
+        head, chunked = _head(request, goal)
+        idle = self._idle.setdefault(goal.key, [])
         # What cannot be sent twice does not go where it may be lost.
-        connection = self._kept(key) if request.body is None or isinstance(request.body, bytes) else None
+        connection = self._kept(idle) if request.body is None or isinstance(request.body, bytes) else None
         if connection is not None:
             connection.grace.begin()
             try:
-                return await self._exchange(key, connection, head, request, chunked=chunked)
+                return await self._exchange(idle, connection, head, request, chunked=chunked)
             except UpstreamBroken:
                 if connection.answered or not connection.grace.lasts:
                     raise
             finally:
                 connection.grace.end()
-        connection = await self._connect(base, request)
-        return await self._exchange(key, connection, head, request, chunked=chunked)
+        connection = await self._connect(goal, request.way)
+        return await self._exchange(idle, connection, head, request, chunked=chunked)
 
     async def aclose(self) -> None:
         """See `Engine.aclose`."""
@@ -78,7 +79,7 @@ class LeanEngine:
 
     async def _exchange(
         self,
-        key: _Key,
+        idle: list[Connection],
         connection: Connection,
         head: bytes,
         request: UpstreamRequest,
@@ -87,22 +88,19 @@ class LeanEngine:
     ) -> "_Response":
         try:
             connection.begin(
-                head, request.body, chunked=chunked, is_head=request.method == "HEAD", timeout_s=request.timeout_s
+                head, request.body, chunked=chunked, is_head=request.method == "HEAD", timeout_s=request.way.timeout_s
             )
             while not connection.has_head:
-                if connection.error is not None:
-                    raise connection.error
                 await connection.news()
         except BaseException:
             # Also when cancelled: the upstream learns at once that nobody waits.
             connection.end()
             self._open.discard(connection)
             raise
-        return _Response(self, key, connection)
+        return _Response(self, idle, connection)
 
-    def _kept(self, key: _Key) -> Connection | None:
+    def _kept(self, idle: list[Connection]) -> Connection | None:
         """The kept connection that was used last, so that the others can grow old."""
-        idle = self._idle.get(key)
         oldest = AGE_S() - KEEP_ALIVE_S
         while idle:
             connection = idle.pop()
@@ -112,14 +110,14 @@ class LeanEngine:
             self._open.discard(connection)
         return None
 
-    async def _connect(self, base: _Base, request: UpstreamRequest) -> Connection:
-        through = detour(request.detour) if request.detour else None
+    async def _connect(self, goal: _Goal, way: Way) -> Connection:
+        through = detour(way.detour) if way.detour else None
         try:
-            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, request.timeout_s)):
-                peer = await self._reached(base, through)
-                tls = tls_context(request.ca_file) if base.is_tls else None
+            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, way.timeout_s)):
+                peer = await self._reached(goal, through)
+                tls = tls_context(way.ca_file) if goal.is_tls else None
                 _, connection = await self._loop.create_connection(
-                    Connection, sock=peer, ssl=tls, server_hostname=base.host if tls else None
+                    Connection, sock=peer, ssl=tls, server_hostname=goal.host if tls else None
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             whom = "the HTTP proxy on the way to the upstream" if through is not None else "the upstream"
@@ -128,26 +126,25 @@ class LeanEngine:
         self._open.add(connection)
         return connection
 
-    async def _reached(self, base: _Base, through: Detour | None) -> socket.socket:
+    async def _reached(self, goal: _Goal, through: Detour | None) -> socket.socket:
         """A socket to the upstream, or to a proxy that takes requests for it. Raises UpstreamUnreachable, OSError."""
         loop = self._loop
-        host, port = (base.host, base.port) if through is None else (through.host, through.port)
+        host, port = (goal.host, goal.port) if through is None else (through.host, through.port)
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         peer = probed(await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_S))
-        if through is not None and base.is_tls:
+        if through is not None and goal.is_tls:
             try:
-                await tunnel(loop, peer, through, base.host, base.port)
+                await tunnel(loop, peer, through, goal.host, goal.port)
             except BaseException:
                 peer.close()
                 raise
         return peer
 
-    def give_back(self, key: _Key, connection: Connection) -> None:
-        """Keep a connection whose exchange is over, or let it go; also what has been idle for too long."""
+    def give_back(self, idle: list[Connection], connection: Connection) -> None:
+        """Keep a connection whose exchange is over with its like, or let it go; also what has been idle for too long."""
         if not connection.end():
             self._open.discard(connection)
             return
-        idle = self._idle.setdefault(key, [])
         idle.append(connection)
         oldest = connection.idle_since - KEEP_ALIVE_S
         while idle[0].closed or idle[0].idle_since < oldest:
@@ -159,11 +156,11 @@ class LeanEngine:
 class _Response:
     """See `UpstreamResponse`."""
 
-    __slots__ = ("_connection", "_engine", "_key", "complete", "error", "headers", "status")
+    __slots__ = ("_connection", "_engine", "_idle", "complete", "error", "headers", "status")
 
-    def __init__(self, engine: LeanEngine, key: _Key, connection: Connection) -> None:
+    def __init__(self, engine: LeanEngine, idle: list[Connection], connection: Connection) -> None:
         self._engine = engine
-        self._key = key
+        self._idle = idle
         self._connection: Connection | None = connection
         self.status = connection.status
         self.headers: Headers = connection.headers
@@ -203,15 +200,15 @@ class _Response:
     def _give_back(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._engine.give_back(self._key, connection)
+            self._engine.give_back(self._idle, connection)
 
 
-def _head(request: UpstreamRequest, base: _Base) -> tuple[bytes, bool]:
+def _head(request: UpstreamRequest, goal: _Goal) -> tuple[bytes, bool]:
     """The request's head as bytes, and whether its body goes out chunked."""
-    place, headers, body = base.path, request.headers, request.body
-    if request.detour and not base.is_tls:
-        place, headers = b"http://%b%b" % (base.host_header, place), [*detour(request.detour).headers, *headers]
-    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), place, request.target, base.host_header)
+    place, headers, body = goal.path, request.headers, request.body
+    if request.way.detour and not goal.is_tls:
+        place, headers = b"http://%b%b" % (goal.host_header, place), [*detour(request.way.detour).headers, *headers]
+    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), place, request.target, goal.host_header)
     framing: Headers = []
     if isinstance(body, bytes) or (body is None and request.method in _BODY_METHODS):
         framing = [(b"content-length", b"%d" % len(body or b""))]
@@ -229,10 +226,11 @@ def _named(error: Exception) -> str:
 
 
 @lru_cache(maxsize=256)
-def _taken_apart(url_base: str) -> _Base:
-    parts = urlsplit(url_base)
+def _taken_apart(way: Way) -> _Goal:
+    parts = urlsplit(way.url_base)
     is_tls = parts.scheme == "https"
     host = parts.hostname or ""
     port = parts.port or (443 if is_tls else 80)
     shown = parts.netloc.rpartition("@")[2]
-    return _Base(host, port, is_tls, shown.encode("idna" if not shown.isascii() else "ascii"), parts.path.encode())
+    host_header = shown.encode("idna" if not shown.isascii() else "ascii")
+    return _Goal(host, port, is_tls, host_header, parts.path.encode(), (host, port, way.ca_file, is_tls, way.detour))

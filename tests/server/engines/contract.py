@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from proxy.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
-from proxy.server.engines.base import STALE_WITHIN_S, UpstreamRequest
+from proxy.server.engines.base import STALE_WITHIN_S, UpstreamRequest, Way
 from tests.server.engines.raw import answering, raw_server
 from tests.serving import serving
 
@@ -21,15 +21,14 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 def a_request(url, **changes):
+    way = {name: changes.pop(name) for name in ("timeout_s", "ca_file", "detour") if name in changes}
     values = {
         "method": "POST",
-        "url_base": url,
         "target": b"/v1/chat/completions",
         "headers": [(b"content-type", b"application/json")],
         "body": b"{}",
-        "timeout_s": 20.0,
     }
-    return UpstreamRequest(**(values | changes))
+    return UpstreamRequest(way=Way(**({"url_base": url, "timeout_s": 20.0} | way)), **(values | changes))
 
 
 async def body_of(answer):

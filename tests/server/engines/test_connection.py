@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from proxy.errors import UpstreamBroken, UpstreamTimeout
-from proxy.server.engines.base import AGE_S
+from proxy.server.engines.base import AGE_S, Way
 from proxy.server.engines.lean_engine import LeanEngine
 from tests.collecting import gone, no_collection
 from tests.server.engines.contract import a_request, body_of, in_pieces
@@ -194,10 +194,13 @@ async def test_a_machine_that_slept_sends_nothing_on_what_the_others_have_forgot
 async def test_url_may_have_a_port_of_its_scheme_and_a_name_in_any_script(engine):
     from proxy.server.engines.lean_engine import _taken_apart
 
-    assert _taken_apart("https://h.example/base").port == 443
-    assert _taken_apart("http://[::1]:8000").host == "::1"
-    assert _taken_apart("http://[::1]:8000").host_header == b"[::1]:8000"
-    assert _taken_apart("http://bücher.example:81/x").host_header == b"xn--bcher-kva.example:81"
+    def goal(url):
+        return _taken_apart(Way(url_base=url, timeout_s=1.0))
+
+    assert goal("https://h.example/base").port == 443
+    assert goal("http://[::1]:8000").host == "::1"
+    assert goal("http://[::1]:8000").host_header == b"[::1]:8000"
+    assert goal("http://bücher.example:81/x").host_header == b"xn--bcher-kva.example:81"
 
 
 async def test_a_connection_that_broke_off_goes_without_a_collection(engine):
