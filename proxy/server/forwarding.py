@@ -26,8 +26,11 @@ async def forwarded(
 
     `served`: where pieces may be written without `send`.
     """
-    passing = _Passing(served, transform, copying) if served is not None else None
     chunk = b"".join(held) or await answer.read()
+    if answer.complete:
+        # Mostly, where nothing streams.
+        return chunk
+    passing = _Passing(served, transform, copying) if served is not None else None
     while chunk and not answer.complete:
         piece = chunk if transform is None else transform(chunk)
         if piece:

@@ -83,7 +83,12 @@ class Incoming:
                 yield piece
 
     def answered(self, *, whole: bool) -> None:
-        """Nothing more is owed to the client. `whole`: its answer ended properly, so that the watch ends by itself."""
+        """Nothing more is owed to the client. `whole`: its answer ended properly, so that the watch ends by itself.
+
+        Said again, it changes nothing.
+        """
+        if self._answered:
+            return
         self._answered = True
         if self._served is not None:
             self._served.watch(None)

@@ -4,6 +4,7 @@ Headers are `list[tuple[bytes, bytes]]` with lower-case names, in their order, d
 two). Rules: RFC 9110 section 7.6.1 (hop-by-hop), RFC 9112 sections 5.2 and 6.1–6.3 (folding, framing).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
@@ -46,6 +47,8 @@ _NOT_CLIENT = _HOP_BY_HOP | {
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _AS_LINE = b": ".join
 _VALUE = itemgetter(1)
+_ADDRESS = re.compile(rb"\nx(?:-upstream-.*|-portkey-custom-host|(?:-.*)?-base-?url)$", re.MULTILINE)
+"""Behind a line end, the name of a header that names an address."""
 _CONTROL = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
@@ -57,9 +60,9 @@ def check_request(headers: Headers) -> dict[bytes, bytes]:
     named = dict(reversed(headers))
     if len(named) < len(headers):
         _check_repeated(headers)
-    for name in named:
-        if name.startswith(b"x-") and _names_address(name):
-            raise BadRequest(f"{name.decode('latin-1')}: a request cannot choose an upstream address")
+    address = _ADDRESS.search(b"\n".join((b"", *named)))
+    if address is not None:
+        raise BadRequest(f"{address[0].strip().decode('latin-1')}: a request cannot choose an upstream address")
     joined = b"".join(map(_VALUE, headers))
     # Numbers: looking for bytes in bytes raises and swallows an error each time.
     if 0x0D in joined or 0x0A in joined or 0 in joined:
@@ -144,21 +147,12 @@ def _check_repeated(headers: Headers) -> None:
             raise BadRequest(f"conflicting {name.decode()} headers")
 
 
-def _names_address(name: bytes) -> bool:
-    return (
-        name.startswith(b"x-upstream-")
-        or name.endswith((b"-base-url", b"-baseurl"))
-        or name == b"x-portkey-custom-host"
-    )
-
-
 def _without(headers: Headers, names: frozenset[bytes], drop: Iterable[bytes]) -> Headers:
     """All but those under `names`, which hold `connection`, those that a Connection header lists, and `drop`."""
-    kept: Headers = []
+    kept = [header for header in headers if header[0] not in names]
     further = set(drop)
-    for header in headers:
-        if header[0] not in names:
-            kept.append(header)
-        elif header[0] == b"connection":
-            further.update([token.strip().lower() for token in header[1].split(b",")])
+    if b"connection" in dict(headers):
+        for name, value in headers:
+            if name == b"connection":
+                further.update([token.strip().lower() for token in value.split(b",")])
     return [header for header in kept if header[0] not in further] if further else kept
