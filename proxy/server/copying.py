@@ -46,7 +46,7 @@ class Copying:
         self._size = 0
         if not gathered or not self.whole:
             return
-        chunk = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        chunk = b"".join(gathered)
         try:
             if self._decoder is None:
                 self._observe(chunk)

@@ -165,7 +165,7 @@ class Cycle:
         if self.gone or self.answered:
             return {"type": "http.disconnect"}
         self._told = False
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        body = b"".join(self._body)
         self._body.clear()
         self._taken_bytes = 0
         return {"type": "http.request", "body": body, "more_body": not self.is_whole}

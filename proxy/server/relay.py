@@ -37,6 +37,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Of a request's body, also decoded."""
     heartbeat_s: float
     error_body: ErrorBody
+    loop: asyncio.AbstractEventLoop = msgspec.field(default_factory=asyncio.get_running_loop)
+    """That the calls run in: asking for it is a system call."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,9 +145,13 @@ class Exchange:
             headers.append((b"content-length", b"%d" % length))
         if meanwhile is not None:
             # In the next turn of the loop: what the engine writes in this one leaves at its end.
-            asyncio.get_running_loop().call_soon(meanwhile)
+            self._terms.loop.call_soon(meanwhile)
         try:
-            answer = await self._terms.engine.send(self._request(headers, body, target or self._target))
+            answer = await self._terms.engine.send(
+                UpstreamRequest(
+                    method=self.method, way=self._way, target=target or self._target, headers=headers, body=body
+                )
+            )
         except UpstreamError:
             if self._incoming.too_large is not None:
                 raise self._incoming.too_large from None
@@ -162,7 +168,7 @@ class Exchange:
         headers = with_listed(headers, *header) if header is not None else headers
         parts = [part for part in self.query.split(b"&") if part and part != b"alt=sse"]
         target = path.encode("latin-1") + (b"?" + b"&".join(parts) if parts else b"")
-        return self._request(headers, body, target)
+        return UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
 
     async def send_streaming(self) -> UpstreamResponse:
         """Send the client's body as it arrives, unread; small ones in one piece. Raises as `send_upstream`."""
@@ -202,9 +208,9 @@ class Exchange:
         beat = Heartbeat(self._send, self._terms.heartbeat_s) if beats else None
         copying = self._copying = Copying(observe, encoding) if observe is not None else None
         self._status = answer.status
-        start = {"type": "http.response.start", "status": answer.status, "headers": head}
         # A transform may keep all back that is here.
-        start[BODY_FOLLOWS] = None if transform is not None else bool(held) or answer.ready
+        follows = None if transform is not None else bool(held) or answer.ready
+        start = {"type": "http.response.start", "status": answer.status, "headers": head, BODY_FOLLOWS: follows}
         await self._send(start)
         try:
             send = beat.forward if beat is not None else self._send
@@ -255,9 +261,6 @@ class Exchange:
                 on_end(end)
 
     # Inside
-
-    def _request(self, headers: Headers, body: bytes | AsyncIterator[bytes] | None, target: bytes) -> UpstreamRequest:
-        return UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
 
     def _ended(self, outcome: Literal["complete", "truncated"], error: ProxyError | None = None) -> End:
         self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed())

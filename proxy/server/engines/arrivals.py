@@ -35,9 +35,7 @@ class Arrivals:
 
     def take(self) -> bytes:
         """All that waits; b"" for nothing."""
-        if not self._pieces:
-            return b""
-        piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        piece = b"".join(self._pieces)
         self._pieces.clear()
         self.size = 0
         return piece
