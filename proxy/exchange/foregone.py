@@ -18,7 +18,7 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
     On the safe side, since it is asked before anything is counted: True only of small requests that hold nothing but
     text and calls, of conversations in which nothing was ever edited.
     """
-    if memory.plan.edits or memory.answered or queued or policy.auto_cache or policy.compact.early:
+    if memory.plan.edits or queued or policy.auto_cache or policy.compact.early or memory.answered:
         return False
     if policy.ask_usage and received.dialect.ask_usage(received.view):
         return False

@@ -1,6 +1,7 @@
 """First verb: from a path and a body to a recognised request, and the prefix keys under which memory is looked up."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -35,7 +36,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
         return list(map((*self.keys, self.origin).__getitem__, self.candidates))
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the ledger knows of this request's past."""
 
     line: Anchor | None = None
@@ -49,8 +50,21 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     measured_at: int = -1
     measured_plan: Plan = EMPTY_PLAN
     """The plan that stood in the measured call's body; empty when only observed."""
-    answered: tuple[tuple[int, Anchor], ...] = ()
-    """Earlier calls whose answers' reasoning is kept: index of the last message that each had sent, and its anchor."""
+    calls: tuple[tuple[int, Anchor | None], ...] = ()
+    """Earlier calls, deepest first: index of the last message that each had sent, and its anchor where there is one."""
+
+    @cached_property
+    def answered(self) -> tuple[tuple[int, Anchor], ...]:
+        """Those of the calls whose answers' reasoning is kept; most models never miss it."""
+        return tuple(
+            {
+                at: anchor
+                for at, anchor in self.calls
+                if anchor is not None and at >= 0
+                for reply in anchor.replies
+                if reply.reasoning
+            }.items()
+        )
 
 
 NO_MEMORY = Memory()
@@ -125,15 +139,7 @@ def memory_of(
         measured_plan=(
             plans.get(measured_anchor.plan_id, EMPTY_PLAN) if measured_anchor and measured_anchor.sent else EMPTY_PLAN
         ),
-        answered=tuple(
-            {
-                at: anchor
-                for at, anchor in zip(received.candidates, anchors, strict=False)
-                if anchor is not None and at >= 0
-                for reply in anchor.replies
-                if reply.reasoning
-            }.items()
-        ),
+        calls=tuple(zip(received.candidates, anchors, strict=False)),
     )
 
 

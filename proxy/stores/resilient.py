@@ -93,10 +93,9 @@ class Resilient:
         except StoreError as error:
             self._failed(store, error)
             return await self._memory.anchors(keys)
-        for place, anchor in enumerate(found):
-            if anchor is None:
-                found[place] = self._memory.anchor(keys[place])
-        return found
+        if all(found):
+            return found
+        return [self._memory.anchor(key) if anchor is None else anchor for key, anchor in zip(keys, found, strict=True)]
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; what never changes is asked of memory first, and stays there: this process's anchors may name it."""

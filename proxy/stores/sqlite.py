@@ -101,8 +101,9 @@ class SqliteStore:
             if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
             found = self._front.get_all(keys)
-            missing = [key for key, anchor in zip(keys, found, strict=True) if anchor is None]
-            read = self._look_up(missing) if missing else {}
+            if all(found):
+                return found
+            read = self._look_up([key for key, anchor in zip(keys, found, strict=True) if anchor is None])
         except sqlite3.Error as cause:
             raise self._error("reading", cause) from cause
         return [anchor or read.get(key) for key, anchor in zip(keys, found, strict=True)] if read else found

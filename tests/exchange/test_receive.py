@@ -6,6 +6,7 @@ from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.exchange.receive import Memory, comes_back_changed, deepest, joins_at, memory_of, receive
+from proxy.ledger.records import Reply
 from proxy.tokens.usage import Usage
 from tests.builders import PATH, a_body, a_clear, a_received, an_anchor, calls, plan_of, result, said, user
 
@@ -92,6 +93,18 @@ def test_a_lost_plan_counts_as_empty():
 
 
 READ = [user("a"), calls("x"), result("x")]
+
+
+def test_calls_whose_answers_reasoning_is_kept_are_told_with_the_place_where_each_had_ended():
+    received = a_received([user("a"), said(), user("b"), said(), user("c")])
+    plain, kept = Reply(fingerprint=b"f"), Reply(fingerprint=b"f", reasoning="hm")
+    anchors = [an_anchor(replies=(plain,)), an_anchor(replies=(kept, plain, kept)), an_anchor(replies=(kept,))]
+
+    memory = memory_of(received, anchors, 0, 0, {})
+    without = memory_of(received, [anchors[0], None, None], 0, 0, {})
+
+    assert memory.answered == ((2, anchors[1]), (0, anchors[2]))
+    assert without.answered == ()
 
 
 @pytest.mark.parametrize(
