@@ -53,14 +53,11 @@ class Habits:
     def known(self, upstream: str, model: str) -> Habit | None:
         """All that is known of a model; None where the ledger has to be asked first, see `of`."""
         key = (upstream, model)
-        if key not in self._windows or key not in self._reasoning or key not in self._alternating:
+        try:
+            window = self._windows[key] or self._listed[upstream].get(model)
+            return Habit(window, self._reasoning[key], self._alternating[key])
+        except KeyError:
             return None
-        window = self._windows[key]
-        if not window:
-            if upstream not in self._listed:
-                return None
-            window = self._listed[upstream].get(model)
-        return Habit(window, self._reasoning[key], self._alternating[key])
 
     async def of(self, upstream: str, model: str) -> Habit:
         """All that is known of a model, read from the ledger at first use."""
