@@ -43,11 +43,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     `Ahead` where it can be sent at once, since nothing is left to decide about it.
     """
     started = time.perf_counter()
-    headers = {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in exchange.client_headers
-        if name in _READ_HEADERS
-    }
+    headers = _wishes(exchange)
     received = await read(shared, exchange, dialect, headers, raw)
     if received is None:
         return None
@@ -68,6 +64,18 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
     if call.queued:
         await _said(shared, call)
     return call
+
+
+def _wishes(exchange: Exchange) -> dict[str, str]:
+    """The headers that are read, by lower-case name."""
+    # Most calls have none of them.
+    if _READ_HEADERS.isdisjoint(exchange.named):
+        return {}
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in exchange.client_headers
+        if name in _READ_HEADERS
+    }
 
 
 def _policy(
@@ -171,10 +179,10 @@ def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
     """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
     in_force = shared.board.mode_of(session)
     match headers.get(_MODE_HEADER, "").strip().lower():
-        case "off" | "observe" | "prune" as wish:
-            return shared.board.allowed(wish, session)
         case "":
             return in_force
+        case "off" | "observe" | "prune" as wish:
+            return shared.board.allowed(wish, session)
         case _:
             # Not the value: what stands in the wrong header may be a key.
             log.warning("unknown_mode", header=_MODE_HEADER, expected="off, observe or prune", mode=in_force)
