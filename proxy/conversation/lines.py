@@ -31,7 +31,6 @@ class Notes:
 
     Who keeps what, by name; where a value depends on more than the messages (a scale, an origin), its name is a tuple:
 
-        asked                       dialects.history: the newest message of a user
         placed, standing            dialects.lens: the plan's splices; its edits that have a message here
         ends, keys                  exchange.receive: where earlier requests may have ended; prefix keys
         weights, totals, reasoning  exchange.weigh: what each message weighs, whole and in reasoning

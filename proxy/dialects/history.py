@@ -1,7 +1,7 @@
 """Reading the one long array of a body, the history, from where the last body of the same line ended."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -10,14 +10,14 @@ from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.wire.body import NotPlain, Span, array_spans, object_spans
 
-T = TypeVar("T")
+H = TypeVar("H")
 
 _TAKES_OVER = 0.9
 """A body that has so much of an earlier one takes its place, also where they part: whoever goes on from there has to have
 no more than the rest read again."""
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, Generic[H], frozen=True):
     """The fields of a body, and the elements of one of them."""
 
     fields: dict[str, Span]
@@ -27,30 +27,21 @@ class History(msgspec.Struct, frozen=True):
     """Where each element ends."""
     messages: list[Message]
     notes: Notes
+    head: H
+    """What was made of the other fields; the same object for a later body as long as they keep their bytes."""
+    asked_at: int
+    """Index of the last message of a user; -1 without one."""
     body: bytes = b""
     """That they stand in; held anyway, as the beginning of a line."""
-    made: dict[str, Any] = msgspec.field(default_factory=dict)
-    """By name, what was made of the other fields; the same object for a later body as long as they keep their bytes."""
-
-    def beside(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` gives, which depends on nothing but the fields other than the history: made once for a line."""
-        if name not in self.made:
-            self.made[name] = make()
-        return cast("T", self.made[name])
 
     def asked(self) -> Message | None:
         """The last message of a user, if there is one."""
-        last = self.notes.extended("asked", self._asked)
-        return last[-1] if last else None
+        return self.messages[self.asked_at] if self.asked_at >= 0 else None
 
-    def _asked(self, known: Sequence[Message | None]) -> list[Message | None]:
-        found = []
-        last = known[-1] if known else None
-        for message in self.messages[len(known) :]:
-            if message.role == "user":
-                last = message
-            found.append(last)
-        return found
+
+def alone(fields: dict[str, Span], spans: list[Span], messages: list[Message], head: H) -> History[H]:
+    """A history that goes on with no other."""
+    return History(fields, spans, [end for _, end in spans], messages, Notes(), head, _asked_at(messages))
 
 
 def read_history(
@@ -59,12 +50,13 @@ def read_history(
     body: bytes,
     recall: Recall,
     parse: Callable[[bytes], Message],
+    head_of: Callable[[bytes, dict[str, Span], Recall], H],
     amend: Callable[[list[Message], int], None] | None = None,
-) -> History | None:
+) -> History[H] | None:
     """The fields of the object and the parsed elements of `field`; None where that is no array. Raises NotPlain.
 
-    `kind` says who parses. `amend` changes those from an index on, in place, by what stands in front of them. Raises also
-    what both raise.
+    `kind` says who parses. `head_of` gives what depends on nothing but the other fields. `amend` changes messages from an
+    index on, in place, by what stands in front of them. Raises also what these raise.
     """
     found = recall.lines.find(kind, body)
     instead_of = None
@@ -72,26 +64,28 @@ def read_history(
         earlier, shared = found[0], found[1]
         grown = _grown(field, body, earlier, shared)
         fields, new = grown or _continued(field, body, earlier, shared)
-        made = earlier.made if grown is not None else {}
+        head = earlier.head if grown is not None else head_of(body, fields, recall)
         spans, ends = earlier.spans[:shared], earlier.ends[:shared]
         messages = earlier.messages[:shared]
         if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
             instead_of = earlier
         notes = Notes(shared, earlier.notes, goes_on=2 * shared > len(earlier.messages))
+        asked_at = earlier.asked_at
     else:
         fields = object_spans(body)
         if field not in fields or body[fields[field][0]] != ord("["):
             return None
         new = array_spans(body, *fields[field])
-        spans, ends, messages, made = [], [], [], {}
-        notes = Notes()
+        spans, ends, messages, head = [], [], [], head_of(body, fields, recall)
+        notes, asked_at = Notes(), -1
     spans += new
     for start, end in new:
         ends.append(end)
         messages.append(recall.get(kind, body[start:end], parse))
     if amend is not None:
         amend(messages, len(messages) - len(new))
-    history = History(fields, spans, ends, messages, notes, body, made)
+    asked_at = _asked_at(messages, notes.shared, asked_at)
+    history = History(fields, spans, ends, messages, notes, head, asked_at, body)
     recall.lines.keep(kind, body, ends, history, instead_of=instead_of)
     return history
 
@@ -126,7 +120,16 @@ def leading_system(messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-def _grown(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]] | None:
+def _asked_at(messages: Sequence[Message], shared: int = 0, earlier: int = -1) -> int:
+    """Index of the last message of a user. `earlier`: the same of the request that had the first `shared` messages, too."""
+    known = shared if earlier < shared else 0
+    for index in range(len(messages) - 1, known - 1, -1):
+        if messages[index].role == "user":
+            return index
+    return earlier if known else -1
+
+
+def _grown(field: str, body: bytes, earlier: History[Any], shared: int) -> tuple[dict[str, Span], list[Span]] | None:
     """The same as `_continued` where nothing but elements of the array is new; None where something else is, too.
 
     What follows the array is then not read again: tools are often larger than what a turn adds.
@@ -149,7 +152,7 @@ def _grown(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict
     return fields, [(at + offset, to + offset) for at, to in elements[1:]]
 
 
-def _continued(field: str, body: bytes, earlier: History, shared: int) -> tuple[dict[str, Span], list[Span]]:
+def _continued(field: str, body: bytes, earlier: History[Any], shared: int) -> tuple[dict[str, Span], list[Span]]:
     """Fields and new elements of a body whose first `shared` elements, and all before them, are as they were.
 
     What follows them is read as the rest of an object that begins with this array, a number in place of its elements.

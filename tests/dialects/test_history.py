@@ -137,15 +137,39 @@ def test_only_what_is_long_and_new_and_can_be_kept_is_read_in_steps():
 
 def test_what_stands_beside_a_growing_history_is_read_once():
     recall, made = Recall(), []
+
+    def head_of(body, fields, recall):
+        made.append(len(fields))
+        return made[-1]
+
     for turns, behind in ((20, b""), (22, b""), (21, b""), (22, b',"x":[{"a":1}]'), (22, b',"x":[{"a":1}]'), (23, b"")):
         body = a_body("messages", turns)
         body = body.replace(b'],"temperature"', b"]" + behind + b',"temperature"')
-        known, anew = (read_history("kind", "messages", body, one, a_message) for one in (recall, Recall()))
-        known.beside("number", lambda: made.append(turns))  # noqa: B023  called at once
+        known = read_history("kind", "messages", body, recall, a_message, head_of)
+        anew = read_history("kind", "messages", body, Recall(), a_message, lambda _, fields, __: len(fields))
 
-        assert {**asdict(known), "notes": None, "made": None} == {**asdict(anew), "notes": None, "made": None}
+        assert {**asdict(known), "notes": None} == {**asdict(anew), "notes": None}
 
-    assert made == [20, 22, 23]
+    assert made == [4, 5, 4]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), st.booleans()), min_size=1, max_size=12))
+def test_the_last_message_of_a_user_is_found_wherever_a_line_goes_on(steps):
+    recall, history = Recall(), []
+    for number, (role, goes_back) in enumerate(steps):
+        history = [*(history[: len(history) // 2] if goes_back else history), (role, number)]
+        body = json.dumps(
+            {"messages": [{"role": role, "n": number, "text": "word " * 900} for role, number in history]}
+        )
+        found = read_history("kind", "messages", body.encode(), recall, a_role, lambda *_: None)
+
+        asked = [str(number).encode() for role, number in history if role == "user"]
+        assert (found.asked() and found.asked().digest) == (asked[-1] if asked else None)
+
+
+def a_role(raw):
+    value = json.loads(raw)
+    return Message(role=value["role"], parts=(), digest=b"%d" % value["n"])
 
 
 def a_message(raw):

@@ -52,19 +52,22 @@ _MODEL_IN_PATH = re.compile(r"/publishers/anthropic/models/([^/:]+):")
 _REMINDER = "<system-reminder>"
 
 
+_LARGE = ("messages", "tools", "system")
+
+_Head = tuple[dict[str, Any], tuple[Message, ...], Tools, bool, bool]
+"""The short values, system text, tools, whether the provider edits, and whether a breakpoint stands behind all that."""
+
+
 def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a Messages or count_tokens request; None when the body is not one."""
     try:
-        history = read_history(NAME, "messages", body, recall, parse_message, _hide)
-        if history is None:
-            return None
-        fields, messages = history.fields, tuple(history.messages)
-        small = history.beside("small", lambda: small_values(body, fields, ("messages", "tools", "system")))
-        system = history.beside("system", lambda: _outside(body, fields, recall))
-        server_edits = _server_edits(body, fields)
-        tools = history.beside("tools", lambda: _tools(body, fields, recall))
+        history = read_history(NAME, "messages", body, recall, parse_message, _head, _hide)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    if history is None:
+        return None
+    messages = tuple(history.messages)
+    small, system, tools, server_edits, is_marked = history.head
     conversation = Conversation(
         dialect=NAME,
         model=_model(small, path),
@@ -81,10 +84,15 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
         body=body,
         conversation=conversation,
         spans=tuple(history.spans),
-        fields=fields,
-        head_marked=history.beside("marked", lambda: _head_marked(body, fields)),
+        fields=history.fields,
+        head_marked=is_marked,
         notes=history.notes,
     )
+
+
+def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> _Head:
+    small, system = small_values(body, fields, _LARGE), _outside(body, fields, recall)
+    return small, system, _tools(body, fields, recall), _server_edits(body, fields), _is_marked(body, fields)
 
 
 def _hide(messages: list[Message], start: int) -> None:
@@ -140,7 +148,7 @@ def _outside(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[M
     return recall.get(NAME + " system", body[slice(*fields["system"])], _parse_system)
 
 
-def _head_marked(body: bytes, fields: Mapping[str, Span]) -> bool:
+def _is_marked(body: bytes, fields: Mapping[str, Span]) -> bool:
     """Whether a breakpoint stands behind the system text, or behind the tools where there is none."""
     span = fields.get("system") or fields.get("tools")
     return span is not None and b'"cache_control"' in body[slice(*span)]

@@ -15,14 +15,13 @@ from itertools import chain
 from typing import Any
 
 from proxy.conversation.fingerprint import digest
-from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import name_of, objects, small_values, whole
 from proxy.dialects.gemini.contents import parse_content, parse_system
 from proxy.dialects.gemini.spelling import either, spelled
-from proxy.dialects.history import History, read_history
+from proxy.dialects.history import History, alone, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.utility import is_utility
 from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
@@ -32,24 +31,22 @@ NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):[A-Za-z]+$")
 _WRAPPERS = ("generateContentRequest", "request")
 _LARGE = ("contents", "tools", "systemInstruction", "system_instruction")
+_NOTHING: Mapping[str, Span] = {}
+
+_Head = tuple[dict[str, Any], dict[str, Any], tuple[Message, ...], Tools]
+"""The short values, those of `generationConfig`, system text and tools."""
 
 
 def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a request; None when the body is not one."""
     try:
-        history = read_history(NAME, "contents", body, recall, parse_content)
-        outer = history.fields if history is not None else object_spans(body)
-        wrapper = "" if "contents" in outer else next(filter(None, (spelled(outer, name) for name in _WRAPPERS)), "")
-        history = history or _inside(body, outer[wrapper] if wrapper else (0, len(body)), recall)
-        if history is None:
-            return None
-        fields, messages = history.fields, tuple(history.messages)
-        small = small_values(body, {**outer, **fields}, (*_LARGE, wrapper))
-        limits = _limits(body, fields)
-        system = _system(body, fields, small, recall)
-        tools = history.beside("tools", lambda: _tools(body, fields, recall))
+        history = read_history(NAME, "contents", body, recall, parse_content, _head) or _inside(body, recall)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    if history is None:
+        return None
+    fields, messages = history.fields, tuple(history.messages)
+    small, limits, system, tools = history.head
     conversation = Conversation(
         dialect=NAME,
         model=_model(path, small),
@@ -73,15 +70,24 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
     )
 
 
-def _inside(body: bytes, outer: Span, recall: Recall) -> History | None:
+def _head(body: bytes, fields: Mapping[str, Span], recall: Recall, around: Mapping[str, Span] = _NOTHING) -> _Head:
+    """`around`: the fields of the object that wraps the request."""
+    small = small_values(body, {**around, **fields} if around else fields, _LARGE)
+    return small, _limits(body, fields), _system(body, fields, small, recall), _tools(body, fields, recall)
+
+
+def _inside(body: bytes, recall: Recall) -> History[_Head] | None:
     """The history of a wrapped request, or one that is a single object."""
-    fields = object_spans(body, *outer)
+    around = object_spans(body)
+    wrapper = "" if "contents" in around else next(filter(None, (spelled(around, name) for name in _WRAPPERS)), "")
+    inner = around.pop(wrapper) if wrapper else (0, len(body))
+    fields = object_spans(body, *inner)
     start, end = fields["contents"]
     if body[start] not in b"[{":
         return None
     spans = array_spans(body, start, end) if body[start] == ord("[") else [(start, end)]
     messages = [recall.get(NAME, body[start:end], parse_content) for start, end in spans]
-    return History(fields, spans, [end for _, end in spans], messages, Notes())
+    return alone(fields, spans, messages, _head(body, fields, recall, around))
 
 
 def _model(path: str, small: Mapping[str, Any]) -> str:

@@ -52,14 +52,12 @@ _ABOUT_REASONING = frozenset(REASONING_FIELDS)
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a chat request; None when the body is not one."""
     try:
-        history = read_history(NAME, "messages", body, recall, parse_message)
-        if history is None:
-            return None
-        fields, spans, messages = history.fields, history.spans, history.messages
-        small = history.beside("small", lambda: small_values(body, fields, _LARGE))
-        tools = history.beside("tools", lambda: _tools(body, fields, recall))
+        history = read_history(NAME, "messages", body, recall, parse_message, _head)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    if history is None:
+        return None
+    messages, (small, tools) = history.messages, history.head
     lead = leading_system(messages)
     streams = small.get("stream") is True
     options = small.get("stream_options")
@@ -77,12 +75,17 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
     return View(
         body=body,
         conversation=conversation,
-        spans=tuple(spans[lead:]),
-        fields=fields,
+        spans=tuple(history.spans[lead:]),
+        fields=history.fields,
         asks_usage=not streams or (isinstance(options, dict) and options.get("include_usage") is True),
         choices=whole(small.get("n")) or 1,
         notes=history.notes.behind(lead),
     )
+
+
+def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[dict[str, Any], Tools]:
+    """The short values, and the tools."""
+    return small_values(body, fields, _LARGE), _tools(body, fields, recall)
 
 
 def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:

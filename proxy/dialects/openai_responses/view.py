@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from proxy.conversation.lines import Notes
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Opaque, Tools
 from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, name_of, parse_tools, small_values, whole
-from proxy.dialects.history import History, leading_system, read_history
+from proxy.dialects.history import History, alone, leading_system, read_history
 from proxy.dialects.labels import label_of
 from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
 from proxy.dialects.utility import is_utility
@@ -27,19 +26,19 @@ _NOTHING = (b"", b"null")
 _NOWHERE = (0, 0)
 _LARGE = ("input", "tools", "instructions")
 
+_Head = tuple[dict[str, Any], list[Message], Tools]
+"""The short values, the instructions and the tools."""
+
 
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
     """The view of a request; None when the body is not one."""
     try:
-        history = read_history(NAME, "input", body, recall, parse_item) or _said(body, recall)
-        if history is None:
-            return None
-        fields, spans, messages = history.fields, history.spans, history.messages
-        system = history.beside("system", lambda: _instructions(body, fields, recall))
-        tools = history.beside("tools", lambda: _tools(body, fields, recall))
-        small = history.beside("small", lambda: small_values(body, fields, _LARGE))
+        history = read_history(NAME, "input", body, recall, parse_item, _head) or _said(body, recall)
     except (NotPlain, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    if history is None:
+        return None
+    fields, messages, (small, system, tools) = history.fields, history.messages, history.head
     lead = leading_system(messages)
     conversation = Conversation(
         dialect=NAME,
@@ -59,23 +58,27 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
     return View(
         body=body,
         conversation=conversation,
-        spans=tuple(spans[lead:]),
+        spans=tuple(history.spans[lead:]),
         fields=fields,
         editable="input" in fields and body[fields["input"][0]] == ord("["),
         notes=history.notes.behind(lead),
     )
 
 
-def _said(body: bytes, recall: Recall) -> History | None:
+def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> _Head:
+    return small_values(body, fields, _LARGE), _instructions(body, fields, recall), _tools(body, fields, recall)
+
+
+def _said(body: bytes, recall: Recall) -> History[_Head] | None:
     """A history of one message, its text alone; or of none, where all that is asked stands with the provider."""
     fields = object_spans(body)
     span = fields.get("input", _NOWHERE)
     if body[slice(*span)] in _NOTHING:
         held = any(body[slice(*fields.get(name, _NOWHERE))] not in _NOTHING for name in _HELD)
-        return History(fields, [], [], [], Notes()) if held else None
+        return alone(fields, [], [], _head(body, fields, recall)) if held else None
     if body[span[0]] != ord('"'):
         return None
-    return History(fields, [span], [span[1]], _text("user", body, span, recall), Notes())
+    return alone(fields, [span], _text("user", body, span, recall), _head(body, fields, recall))
 
 
 def _instructions(body: bytes, fields: Mapping[str, Span], recall: Recall) -> list[Message]:
