@@ -5,6 +5,8 @@ before the request goes out when there are new decisions (usage still None, so t
 the same plan), and after the answer (with usage). A **turn** is the row that reports are made of.
 
 Thousands of them stay in memory and none can be part of a cycle, so the collector need not look at them (`gc=False`).
+What stores keep of them leaves out every field that has its default (`omit_defaults`), which is half of it: to change a
+field's default is to change what older rows say.
 """
 
 import msgspec
@@ -13,7 +15,7 @@ from proxy.tokens.context import error_percent
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One choice of an answer, as far as it must be recognised when a client sends it back."""
 
     fingerprint: bytes
@@ -26,7 +28,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Its reasoning and signatures in the dialect's own JSON (dialects.kept), where they may have to be restored."""
 
 
-class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What is known about one call, found again by the prefix key of the history that the client sent."""
 
     key: bytes
@@ -88,7 +90,7 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Unix time at which it was queued."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One call, as reports see it. Also the `context_estimate` log event."""
 
     session: str

@@ -9,8 +9,8 @@ The naming follows the OpenTelemetry GenAI attributes.
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Token counts of one call."""
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Token counts of one call. Stored without what was not reported (see ledger.records)."""
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None

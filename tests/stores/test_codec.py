@@ -9,12 +9,33 @@ from hypothesis import strategies as st
 
 from proxy.errors import Unstorable
 from proxy.stores.codec import COMPRESS_FROM_BYTES, pack, pack_plan, unpack_anchor, unpack_plan, unpack_turn
+from proxy.tokens.usage import Usage
 from tests.stores.conftest import a_plan, a_turn, a_usage, an_anchor
 
 
 def test_anchors_and_turns_come_back_equal():
     assert unpack_anchor(pack(an_anchor(usage=a_usage()))) == an_anchor(usage=a_usage())
     assert unpack_turn(pack(a_turn(error_code="overloaded", cost=0.5))) == a_turn(error_code="overloaded", cost=0.5)
+
+
+def test_what_a_call_did_not_say_takes_no_room():
+    assert msgspec.msgpack.decode(pack(an_anchor(usage=Usage(input_tokens=9)))).keys() == {
+        *("key", "session", "turn", "at", "upstream", "model", "usage", "replies", "system_digest", "estimated")
+    }
+    assert msgspec.msgpack.decode(pack(a_turn()))["usage"].keys() == {
+        "input_tokens",
+        "cache_read_tokens",
+        "output_tokens",
+    }
+
+
+def test_a_row_that_says_every_field_is_read_too():
+    """As programs before wrote them."""
+    turn, anchor = a_turn(), an_anchor(usage=a_usage())
+    whole = msgspec.structs.asdict(turn) | {"usage": msgspec.structs.asdict(turn.usage)}
+
+    assert unpack_turn(msgspec.msgpack.encode(whole)) == turn
+    assert unpack_anchor(msgspec.msgpack.encode(msgspec.structs.asdict(anchor))) == anchor
 
 
 def test_long_plans_are_compressed_and_short_ones_are_not():
