@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
+import msgspec
 import orjson
 import structlog
 
@@ -66,6 +67,51 @@ def _as_json_from_info(logger: Any, method: str, event: Any) -> str:
     return _as_json(logger, method, event)
 
 
+class _Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A `context_estimate`, in the order of its line: names are a contract."""
+
+    session: str
+    turn: int
+    upstream: str
+    model: str
+    dialect: str
+    basis: str
+    purpose: str
+    estimated: int
+    actual: int | None
+    error: int | None
+    error_percent: float | None
+    learned_from: int
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    removed_tokens: int = 0
+    would_remove_tokens: int = 0
+    edits: dict[str, int] = {}
+    new_edits: dict[str, int] = {}
+    skipped: str | None = None
+    outcome: str = ""
+    status: int = 0
+    error_type: str | None = None
+    error_code: int | str | None = None
+    tool_calls: int = 0
+    source: str = ""
+    exact: int | None = None
+    exact_ms: float | None = None
+    failed_open: str | None = None
+    overhead_ms: float = 0.0
+    event: str = "context_estimate"
+    """This and what follows every event has."""
+    level: str = "info"
+    timestamp: datetime | None
+
+
+_FIELDS = _Line.__struct_fields__[: _Line.__struct_fields__.index("event")]
+_encoder = msgspec.json.Encoder()
+
+
 def say_calls(turns: Sequence[Turn]) -> None:
     """Log `context_estimate` of each. Once a call, so it goes a shorter way where that gives the same line: a fifth of the cost."""
     config = structlog.get_config()
@@ -74,50 +120,58 @@ def say_calls(turns: Sequence[Turn]) -> None:
         for turn in turns:
             structlog.get_logger("proxy").info("context_estimate", **fields_of(turn))
         return
-    loggers.outlet.put(b"".join(map(_line_of, turns)))
-
-
-def _line_of(turn: Turn) -> bytes:
-    line = fields_of(turn)
-    line["event"], line["level"], line["timestamp"] = "context_estimate", "info", datetime.now(UTC)
-    return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
+    now = datetime.now(UTC)
+    loggers.outlet.put(_encoder.encode_lines([_line_of(turn, now) for turn in turns]))
 
 
 def fields_of(turn: Turn) -> dict[str, Any]:
-    """The fields of `context_estimate`: names are a contract."""
+    """The fields of `context_estimate`, without what every event has."""
+    fields = msgspec.structs.asdict(_line_of(turn))
+    return {name: fields[name] for name in _FIELDS}
+
+
+# A struct, since a dict of so many fields takes twice as long; in steps, as in exchange.settle.
+def _line_of(turn: Turn, at: datetime | None = None) -> _Line:
     usage, actual = turn.usage, turn.comparable
     percent = error_percent(turn.estimated, actual)
-    return {
-        "session": turn.session,
-        "turn": turn.turn,
-        "upstream": turn.upstream,
-        "model": turn.model,
-        "dialect": turn.dialect,
-        "basis": turn.basis,
-        "purpose": turn.purpose,
-        "estimated": turn.estimated,
-        "actual": usage.input_tokens or None,
-        "error": None if actual is None else turn.estimated - actual,
-        "error_percent": None if percent is None else round(percent, 3),
-        "learned_from": turn.learned_from,
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "removed_tokens": turn.removed_tokens,
-        "would_remove_tokens": turn.would_remove_tokens,
-        "edits": turn.edits,
-        "new_edits": turn.new_edits,
-        "skipped": turn.skipped or None,
-        "outcome": turn.outcome,
-        "status": turn.status,
-        "error_type": turn.error_type or None,
-        "error_code": turn.error_code,
-        "tool_calls": turn.tool_calls,
-        "source": "provider" if usage.input_tokens or usage.output_tokens else "none",
-        "exact": turn.exact,
-        "exact_ms": turn.exact_ms or None,
-        "failed_open": turn.failed_open or None,
-        "overhead_ms": turn.overhead_ms,
-    }
+    line = _Line(
+        session=turn.session,
+        turn=turn.turn,
+        upstream=turn.upstream,
+        model=turn.model,
+        dialect=turn.dialect,
+        basis=turn.basis,
+        purpose=turn.purpose,
+        estimated=turn.estimated,
+        actual=usage.input_tokens or None,
+        error=None if actual is None else turn.estimated - actual,
+        error_percent=None if percent is None else round(percent, 3),
+        learned_from=turn.learned_from,
+        timestamp=at,
+    )
+    line = msgspec.structs.replace(
+        line,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        removed_tokens=turn.removed_tokens,
+        would_remove_tokens=turn.would_remove_tokens,
+        edits=turn.edits,
+        new_edits=turn.new_edits,
+        skipped=turn.skipped or None,
+        source="provider" if usage.input_tokens or usage.output_tokens else "none",
+    )
+    return msgspec.structs.replace(
+        line,
+        outcome=turn.outcome,
+        status=turn.status,
+        error_type=turn.error_type or None,
+        error_code=turn.error_code,
+        tool_calls=turn.tool_calls,
+        exact=turn.exact,
+        exact_ms=turn.exact_ms or None,
+        failed_open=turn.failed_open or None,
+        overhead_ms=turn.overhead_ms,
+    )
