@@ -28,11 +28,12 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
     """Both bills of a call."""
     if not usage.input_tokens:
         return Money(paid=None, unpruned=None, warm_tokens=ready.anchor.warm_tokens)
-    before = ready.before
-    unpruned = max(usage.input_tokens, _possible(usage.input_tokens + ready.removed_tokens, ready.context))
+    before, removed, unpruned = ready.before, ready.removed_tokens, usage.input_tokens
+    if removed:
+        unpruned = max(unpruned, _possible(unpruned + removed, ready.context))
     paid = cost(usage, price)
     # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
-    same = ready.removed_tokens == 0 and (before is None or before.removed_tokens == 0)
+    same = removed == 0 and (before is None or before.removed_tokens == 0)
     return Money(
         paid=paid,
         unpruned=paid if same else cost(_simulated(ready, usage, habit, unpruned), price),

@@ -190,8 +190,6 @@ def _answered(
         usage=usage if usage.input_tokens or usage.output_tokens else NOT_REPORTED,
         grown=_grown(ready, usage),
         outcome=outcome,
-        error_type=_word(observation.error_type),
-        error_code=_code(observation.error_code),
         status=circumstances.status,
         tool_calls=observation.tool_calls,
         dropped_reasoning=observation.dropped_reasoning,
@@ -201,9 +199,13 @@ def _answered(
         cost=money.paid,
         cost_unpruned=money.unpruned,
     )
-    if circumstances.exact is None and not circumstances.exact_ms:
-        return turn
-    return msgspec.structs.replace(turn, exact=circumstances.exact, exact_ms=_to_thousandths(circumstances.exact_ms))
+    if observation.error_type or observation.error_code is not None:
+        kind, code = _word(observation.error_type), _code(observation.error_code)
+        turn = msgspec.structs.replace(turn, error_type=kind, error_code=code)
+    if circumstances.exact is not None or circumstances.exact_ms:
+        exact_ms = _to_thousandths(circumstances.exact_ms)
+        turn = msgspec.structs.replace(turn, exact=circumstances.exact, exact_ms=exact_ms)
+    return turn
 
 
 def _to_thousandths(number: float) -> float:
