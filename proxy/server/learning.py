@@ -74,16 +74,15 @@ class Estimates:
         put(self._states, name, state)
         if state.samples == before.samples:
             return
-        put(self._unwritten, name, self._unwritten[name] + 1)
-        if name not in self._sharing and (state.samples <= _FEW or self._are_many(name)):
+        unwritten = self._unwritten[name] + 1
+        put(self._unwritten, name, unwritten)
+        is_due = unwritten >= _EVERY and self._clock() >= self._due_at.get(name, 0.0)
+        if (is_due or state.samples <= _FEW) and name not in self._sharing:
             self._sharing.add(name)
             try:
                 await self._share(name)
             finally:
                 self._sharing.discard(name)
-
-    def _are_many(self, name: str) -> bool:
-        return self._unwritten[name] >= _EVERY and self._clock() >= self._due_at.get(name, 0.0)
 
     async def _share(self, name: str) -> None:
         """Write what we know, together with what other replicas have written meanwhile."""

@@ -127,10 +127,10 @@ def update(state: Learned, sample: Sample) -> Learned:
     count = state.samples + 1
     seen = Observed(sample.growth, sample.actual, count)
     if not sample.anchored:
-        first = (*state.recent_first, seen)[-_KEPT_FIRST:]
+        first = (*state.recent_first[1 - _KEPT_FIRST :], seen)
         state = msgspec.structs.replace(state, samples=count, recent_first=first)
         return _with_first_fit(state) if _is_due(len(first), count, _KEPT_FIRST) else state
-    recent = (*state.recent, seen)[-KEPT:]
+    recent = (*state.recent[1 - KEPT :], seen)
     state = msgspec.structs.replace(state, samples=count, recent=recent)
     return _with_fit(state) if _is_due(len(recent), count, KEPT) else state
 
