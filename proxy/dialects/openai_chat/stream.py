@@ -93,19 +93,20 @@ class _Answer:
             if name == "error":
                 self.error = {"message": ""}
             return
+        choices = answer.get("choices")
         reported = usage_of(answer)
         if reported is not NOT_REPORTED:
             self.usage = self.usage.merged(reported)
             # Some report with every chunk; a chunk of usage alone is the last one.
-            self.done = self.done or not answer.get("choices")
+            self.done = self.done or not choices
         if answer.get("error"):
             self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
         elif "error" in (answer.get("object"), answer.get("type"), name):
             self.error = answer
-        elif not answer.get("choices") and (said := mapping(answer.get("base_resp"))).get("status_code"):
+        elif not choices and (said := mapping(answer.get("base_resp"))).get("status_code"):
             # MiniMax, behind a 200.
             self.error = {"message": str(said.get("status_msg") or ""), "code": said["status_code"]}
-        for choice in objects(answer.get("choices")):
+        for choice in objects(choices):
             self._take_choice(choice)
 
     def _take_choice(self, choice: dict[str, Any]) -> None:

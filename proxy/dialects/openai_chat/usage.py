@@ -36,12 +36,11 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     reasoning = first_count(outside.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is None and completion is None:
         return NOT_REPORTED
-    if prompt is not None and completion is not None and total is not None:
+    if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         beyond = total - prompt - completion
-        audio = count(inside.get("audio_tokens")) or 0
-        if audio and beyond == audio:
-            prompt += audio
-        elif beyond > 0 and (reasoning in (None, 0) or reasoning == beyond):
+        if beyond == count(inside.get("audio_tokens")):
+            prompt += beyond
+        elif reasoning in (None, 0) or reasoning == beyond:
             completion += beyond
             reasoning = beyond
     if reasoning is not None and completion is not None:
