@@ -5,4 +5,5 @@ fingerprint             who a conversation is: a chained digest
 pairing                 what stands or falls together
 edit                    plans and edits
 lines, recall           what is kept between turns of one line; what is kept by bytes and texts
+steps                   long computations that can be taken in pieces
 """

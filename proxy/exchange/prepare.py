@@ -2,7 +2,8 @@
 
 The order matters. Replay comes before the formula, because "last input" was reported for the body that we sent and not
 for the one the client sent. New decisions come after it, from that one number, and each of them changes the number at
-once. Nothing here awaits: where a decision needs a summary, it is returned as a need.
+once. Nothing here awaits: where a decision needs a summary, it is returned as a need. Where much is decided it may take long,
+and can be taken in steps.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from proxy.compaction.squeeze import UNSEEN_SHARE, level
 from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
+from proxy.conversation.steps import Steps, Stepwise
 from proxy.dialects.base import View
 from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
@@ -47,6 +49,7 @@ _STILL_DUE = ("", "held_out", "utility")
 """Where what a provider demands is put in again although nothing else is decided."""
 
 
+@Stepwise
 def prepare(
     received: Received,
     memory: Memory,
@@ -59,7 +62,7 @@ def prepare(
     learned: Learned = NOTHING_LEARNED,
     summary: Summarise | None = None,
     queued: tuple[Queued, ...] = (),
-) -> Ready:
+) -> Steps[Ready]:
     """What goes out for this request, and what is to be remembered of it.
 
     `now`: Unix time. `summary`: an accepted summary that is to stand in this request (exchange.compact); prepare is
@@ -82,7 +85,7 @@ def prepare(
             draft = unbound(draft.under(absorbed(draft.plan, summary, weighed.index)))
         else:
             draft = _recorded(draft, now)
-        draft, skipped, pressed = _pruned(draft, now)
+        draft, skipped, pressed = yield from _pruned(draft, now)
     try:
         ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     except NotPlain:
@@ -262,7 +265,7 @@ def _recorded(draft: Draft, now: float) -> Draft:
     return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
 
 
-def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
+def _pruned(draft: Draft, now: float) -> Steps[tuple[Draft, str, bool]]:
     """Placeholders for older results, in one batch."""
     before = bool(draft.memory.line and draft.memory.line.pressed)
     if _is_retry(draft):
@@ -271,7 +274,7 @@ def _pruned(draft: Draft, now: float) -> tuple[Draft, str, bool]:
         context, policy = draft.context, draft.policy
         return draft, "", is_pressed(context.total + context.reserve, context.room, policy.prune, before=before)
     seen = after_last_assistant(draft.received.conversation.messages)
-    decision = prune(_situation(draft, seen=seen, now=now), draft.policy.prune)
+    decision = yield from prune.steps(_situation(draft, seen=seen, now=now), draft.policy.prune)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft
     return pruned, decision.skipped, decision.pressed
 

@@ -1,8 +1,8 @@
 """A call that is sent before it is predicted: nothing could change it any more, so nobody need wait for that."""
 
 import time
-from collections.abc import Callable
 
+from proxy.conversation.steps import Steps, at_once
 from proxy.exchange.prepare import as_it_came
 from proxy.server.call import Call, Shared
 
@@ -12,9 +12,9 @@ class Ahead:
 
     __slots__ = ("_call", "_predict", "_sent_at", "_shared")
 
-    def __init__(self, shared: Shared, predict: Callable[[], Call]) -> None:
+    def __init__(self, shared: Shared, predict: Steps[Call]) -> None:
         self._shared = shared
-        self._predict: Callable[[], Call] | None = predict
+        self._predict: Steps[Call] | None = predict
         self._call: Call | None = None
         self._sent_at = time.perf_counter()
 
@@ -23,7 +23,7 @@ class Ahead:
         predict, self._predict = self._predict, None
         if predict is not None:
             try:
-                self._call = call = _unharmed(predict())
+                self._call = call = _unharmed(at_once(predict))
                 call.overhead_ms = (self._sent_at - call.started) * 1000
             except Exception as error:  # noqa: BLE001  the client's own bytes are out
                 self._shared.watch.failed("decide", error)

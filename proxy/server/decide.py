@@ -6,6 +6,7 @@ from dataclasses import replace
 import structlog
 
 from proxy.compaction.policy import is_hopeless
+from proxy.conversation.steps import Steps
 from proxy.dialects.base import Dialect
 from proxy.dialects.labels import LABEL_HEADERS
 from proxy.errors import StoreError
@@ -121,8 +122,8 @@ async def _predicted(
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit, counts_only=counts_only)
 
-    def predict() -> Call:
-        ready, failed_open = _prepared(shared, received, memory, policy, scale, learned, queued)
+    def predict() -> Steps[Call]:
+        ready, failed_open = yield from _prepared(shared, received, memory, policy, scale, learned, queued)
         return Call(
             exchange=exchange,
             dialect=dialect,
@@ -141,8 +142,8 @@ async def _predicted(
         )
 
     if small and not counts_only and not shared.exact.enabled and goes_as_it_came(received, memory, policy, queued):
-        return Ahead(shared, predict)
-    return predict()
+        return Ahead(shared, predict())
+    return await shared.pace.through(predict())
 
 
 def _prepared(
@@ -153,11 +154,11 @@ def _prepared(
     scale: Scale,
     learned: Learned,
     queued: tuple[Queued, ...],
-) -> tuple[Ready, str]:
+) -> Steps[tuple[Ready, str]]:
     """The decision, and the name of the step where it tripped; then the call goes out as it came."""
     now = time.time()
     try:
-        ready = prepare(
+        ready = yield from prepare.steps(
             received,
             memory,
             policy,
@@ -221,7 +222,8 @@ async def counted(shared: Shared, call: Call) -> None:
             call.exact_ms = (time.perf_counter() - asked) * 1000
         if tokens is not None:
             policy = replace(call.policy, correction=tokens - call.ready.estimated, doubt=0.0)
-            call.ready, call.policy, call.exact = prepared_again(shared, call, policy), policy, tokens
+            call.ready = await prepared_again(shared, call, policy)
+            call.policy, call.exact = policy, tokens
     except Exception as error:  # noqa: BLE001  the estimate stands
         shared.watch.failed("exact", error)
 
@@ -244,7 +246,7 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     if need.now:
         call.summary = await shared.summarizer.found(work.session, received, need)
     if call.summary is not None:
-        call.ready = prepared_again(shared, call, policy)
+        call.ready = await prepared_again(shared, call, policy)
         if not call.ready.context.overflows:
             return
     if not need.now:
@@ -261,12 +263,12 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     call.waited = True
     call.summary = await shared.summarizer.now(call.exchange, need, received, plan, policy, work) or call.summary
     if call.summary is not None:
-        call.ready = prepared_again(shared, call, policy)
+        call.ready = await prepared_again(shared, call, policy)
 
 
-def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
+async def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
     """The same request under another policy, or with the summary that was decided for it."""
-    return prepare(
+    steps = prepare.steps(
         call.received,
         call.memory,
         policy,
@@ -278,6 +280,7 @@ def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
         queued=call.queued,
         summary=call.summary,
     )
+    return await shared.pace.through(steps)
 
 
 async def stored(shared: Shared, call: Call) -> None:

@@ -2,6 +2,11 @@
 
 import asyncio
 from collections import deque
+from typing import TypeVar
+
+from proxy.conversation.steps import Steps
+
+T = TypeVar("T")
 
 
 class Pace:
@@ -19,14 +24,29 @@ class Pace:
 
     async def turn(self) -> None:
         """At once where nobody else has this turn of the loop, else in one that is nobody else's."""
-        loop = asyncio.get_running_loop()
         if not self._taken:
-            self._taken = True
-            loop.call_soon(self._pass_on)
+            self._take()
             return
-        mine = loop.create_future()
+        mine = asyncio.get_running_loop().create_future()
         self._waiting.append(mine)
         await mine
+
+    async def through(self, steps: Steps[T]) -> T:
+        """What comes of a long computation, each of its steps in another turn of the loop."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            # Whoever had not asked for it: that step has filled this turn.
+            if not self._taken:
+                self._take()
+            await self.turn()
+
+    def _take(self) -> None:
+        self._taken = True
+        asyncio.get_running_loop().call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
         while self._waiting:

@@ -21,7 +21,7 @@ log = structlog.get_logger("proxy")
 _LESSONS: dict[str, Lesson] = {"missing": "demanded", "unwanted": "refused"}
 
 
-def reconciled(shared: Shared, call: Call, refusal: Refusal) -> tuple[Policy, Ready] | None:
+async def reconciled(shared: Shared, call: Call, refusal: Refusal) -> tuple[Policy, Ready] | None:
     """The same call with its reasoning as the provider wants it; None where nothing can be put in or taken out."""
     if call.policy.mode != "prune" or call.ready.skipped in ("refused", "server_history"):
         return None
@@ -31,7 +31,7 @@ def reconciled(shared: Shared, call: Call, refusal: Refusal) -> tuple[Policy, Re
     lesson = _LESSONS.get(refusal.reasoning, "")
     rule = learned_rule(wish.rule, lesson) if lesson else REFUSED
     policy = replace(call.policy, reasoning=replace(wish, rule=rule))
-    ready = prepared_again(shared, call, policy)
+    ready = await prepared_again(shared, call, policy)
     return (policy, ready) if ready.plan.edits != call.ready.plan.edits else None
 
 

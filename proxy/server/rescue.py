@@ -183,6 +183,6 @@ async def _decided_anew(shared: Shared, call: Call) -> None:
     """
     if call.waited:
         call.policy = replace(call.policy, compact=replace(call.policy.compact, model=NO_MODEL))
-    call.ready = prepared_again(shared, call, call.policy)
+    call.ready = await prepared_again(shared, call, call.policy)
     if call.ready.need is not None and call.ready.need.now:
         await compacted(shared, call)

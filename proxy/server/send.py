@@ -61,11 +61,11 @@ async def _again(shared: Shared, call: Call, status: int, refusal: Refusal | Non
         shared.habits.silent.add(upstream)
         log.info("usage_not_asked", upstream=upstream)
         call.policy = replace(call.policy, ask_usage=False)
-        call.ready = prepared_again(shared, call, call.policy)
+        call.ready = await prepared_again(shared, call, call.policy)
     elif kind == "cache_option" and ready.marked:
         _unmark(shared, call)
         call.policy = replace(call.policy, auto_cache=False)
-        call.ready = prepared_again(shared, call, call.policy)
+        call.ready = await prepared_again(shared, call, call.policy)
     else:
         return await _original(shared, call, kind)
     return await dispatched(call), ()
@@ -113,7 +113,7 @@ async def _reconciled(shared: Shared, call: Call, refusal: Refusal) -> Answer | 
     What the second try shows is remembered for the model; where it is refused too, nothing of it stays.
     """
     before = call.policy, call.ready
-    found = reconciled(shared, call, refusal)
+    found = await reconciled(shared, call, refusal)
     if found is not None:
         call.policy, call.ready = found
         await stored(shared, call)

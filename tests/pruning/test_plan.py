@@ -42,6 +42,24 @@ def test_of_seven_results_of_ten_thousand_tokens_the_three_oldest_go():
     assert sum(edit.tokens_before for edit in decision.edits) == 30_000
 
 
+@pytest.mark.parametrize(("results", "steps"), [(3, 0), (40, 9)])
+def test_where_many_results_go_somebody_else_has_a_turn_in_between(results, steps):
+    texts = [" ".join(f"module_{number}.name_{word}" for word in range(900)) for number in range(results)]
+    situation = a_situation(answered(rounds(*texts)))
+
+    taken = list(taken_in(prune.steps(situation, ALWAYS)))
+
+    assert len(taken) - 1 == steps
+    assert taken[-1] == prune(situation, ALWAYS)
+    assert len(taken[-1].edits) == results - 1
+
+
+def taken_in(steps):
+    """What each step gave, the outcome last."""
+    found = yield from steps
+    yield found
+
+
 @pytest.mark.parametrize(("oldest", "gone"), [(20_000, 0), (20_001, 1)])
 def test_the_minimum_must_be_exceeded(oldest, gone):
     situation = a_situation(answered(rounds(words("a", oldest), words("b", 40_000))))

@@ -25,7 +25,7 @@ def order(monkeypatch):
 
         return noted_call
 
-    monkeypatch.setattr(decide, "prepare", noting("predicted", decide.prepare))
+    monkeypatch.setattr(decide.prepare, "steps", noting("predicted", decide.prepare.steps))
     return noted
 
 

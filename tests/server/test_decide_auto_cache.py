@@ -5,7 +5,6 @@ import json
 import pytest
 
 from proxy.exchange.prepare import prepare
-from proxy.server import decide
 from tests.builders import said, user
 from tests.server.house import EAGER, NO_PRUNING, OFF, a_house, a_provider
 
@@ -98,9 +97,10 @@ async def test_a_decision_that_trips_leaves_the_bytes_unmarked(monkeypatch):
         asked.append(1)
         if len(asked) == 1:
             raise KeyError("ours")
-        return prepare(*args, **kwargs)
+        return steps(*args, **kwargs)
 
-    monkeypatch.setattr(decide, "prepare", trips_once)
+    steps = prepare.steps
+    monkeypatch.setattr(prepare, "steps", trips_once)
     async with a_house(provider, auto_cache=True) as house:
         answer = await house.messages([user("hello")])
 

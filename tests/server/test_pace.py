@@ -79,3 +79,46 @@ async def test_who_leaves_holds_up_nobody(loop):
     await steps(pace, loop, "after", seen)
 
     assert [name for name, _ in seen] == [0, 4, 5, "after"]
+
+
+async def test_each_step_of_a_long_computation_has_a_turn_of_its_own(loop):
+    pace, seen = Pace(), []
+
+    def long(name):
+        for _ in range(4):
+            seen.append((name, loop.turns))
+            yield
+        return name
+
+    assert await asyncio.gather(pace.through(long("a")), pace.through(long("b"))) == ["a", "b"]
+    assert len(seen) == 8
+    # The first ones begin as their tasks do.
+    assert len({turn for _, turn in seen}) >= 7
+
+
+async def test_a_short_computation_waits_for_nothing(loop):
+    def short():
+        return "found"
+        yield
+
+    before = loop.turns
+    assert await Pace().through(short()) == "found"
+    assert loop.turns == before
+
+
+async def test_a_computation_that_trips_or_is_left_takes_nobody_s_turn(loop):
+    pace = Pace()
+
+    def broken():
+        yield
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        await pace.through(broken())
+    leaving = asyncio.create_task(pace.through(iter([None] * 50)))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    seen = []
+    await asyncio.gather(steps(pace, loop, "next", seen), leaving, return_exceptions=True)
+
+    assert [name for name, _ in seen] == ["next"]

@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 
 from proxy.dialects.openai_chat import view
+from proxy.pruning import plan
 from proxy.pruning.strategies.passages import Passages
 from proxy.server import reading
 from proxy.server.tokenizers import PIECE_CHARS
 from tests.builders import calls, result, said, user
-from tests.server.house import OFF, a_house, a_provider
+from tests.server.house import EAGER, OFF, a_house, a_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -88,10 +89,10 @@ class Turns:
         """Have each call of that function add to its turn; the number of calls stands in `calls`."""
         work, self.calls = getattr(place, name), 0
 
-        def watched(*args):
+        def watched(*args, **named):
             self.calls += 1
             self.sizes[self.now] += size_of(*args)
-            return work(*args)
+            return work(*args, **named)
 
         monkeypatch.setattr(place, name, watched)
 
@@ -129,6 +130,17 @@ async def test_its_lines_are_looked_at_in_many_turns_too(monkeypatch, turns, mod
 
     assert turns.calls == (30 if looked_at else 0)
     assert max(turns.sizes.values(), default=0) < 3 * PIECE_CHARS
+
+
+async def test_many_results_go_in_many_turns_of_the_loop(monkeypatch, turns):
+    turns.watch(monkeypatch, plan, "placeholder", lambda result, *_: len(result.text))
+    async with a_house(a_provider(), prune=EAGER, compact=OFF) as house:
+        answer = await house.chat([*a_history("old", rounds=60), said("Read."), user("And?")])
+        (turn,) = await house.turns()
+
+    assert answer.status_code == 200
+    assert turn.new_edits["clear"] == turns.calls >= 50
+    assert max(turns.sizes.values()) < 100_000
 
 
 async def test_who_goes_on_and_who_has_little_to_say_waits_for_nobody():
