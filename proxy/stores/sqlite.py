@@ -137,37 +137,40 @@ class SqliteStore:
 
     async def settle(self, *calls: Settlement) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
-        failure: StoreError | None = None
+        rows: list[Rows] = []
+        odd: Unstorable | None = None
         for call in calls:
             try:
-                self._settle(call)
-            except StoreError as error:
-                # Rather that of a lost store than that of one odd call.
-                failure = error if failure is None or isinstance(failure, Unstorable) else failure
-        if failure is not None:
-            raise failure
+                self._pack(call, rows)
+            except Unstorable as error:
+                odd = error
+        if rows:
+            self._put(rows)
+        # Last: rather a lost store than one odd call.
+        if odd is not None:
+            raise odd
 
-    def _settle(self, call: Settlement) -> None:
-        row, originals = (call.turn, pack(call.turn)), tuple(call.originals)
-        if call.anchor is None:
-            self._writer.behind(Rows(turn=row, originals=originals))
-        else:
-            packed = self._sealing.pack_anchor(call.anchor)
-            self._put(call.anchor, Rows(anchor=(call.anchor, packed), turn=row, originals=originals))
-        for anchor in call.others:
-            self._put(anchor, Rows(anchor=(anchor, self._sealing.pack_anchor(anchor))))
+    def _pack(self, call: Settlement, rows: list[Rows]) -> None:
+        pack_anchor, anchor = self._sealing.pack_anchor, call.anchor
+        kept = None if anchor is None else (anchor, pack_anchor(anchor))
+        rows.append(Rows(anchor=kept, turn=(call.turn, pack(call.turn)), originals=tuple(call.originals)))
+        if call.others:
+            rows += [Rows(anchor=(other, pack_anchor(other))) for other in call.others]
 
-    def _put(self, anchor: Anchor, rows: Rows) -> None:
+    def _put(self, rows: Sequence[Rows]) -> None:
+        anchors = [row.anchor[0] for row in rows if row.anchor is not None]
         with self._unwritten_lock:
-            self._unwritten[anchor.key] = anchor
+            for anchor in anchors:
+                self._unwritten[anchor.key] = anchor
         try:
             self._writer.behind(rows)
         except StoreError:
-            self._written([anchor])
+            self._written(anchors)
             raise
-        self._front.put(anchor.key, anchor, anchor_bytes(anchor))
-        if anchor.plan_id:
-            self._plans.renew(anchor.plan_id)
+        for anchor in anchors:
+            self._front.put(anchor.key, anchor, anchor_bytes(anchor))
+            if anchor.plan_id:
+                self._plans.renew(anchor.plan_id)
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger."""

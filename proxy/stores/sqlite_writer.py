@@ -85,7 +85,9 @@ class Writer:
         self._sealing = sealing
         self._connection = connect(path, _BUSY_S)
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Rows, Done | None]] = []
+        self._waiting: list[Rows] = []
+        self._told: list[Done] = []
+        """Of the rows that somebody waits for: each has one."""
         self._wake: queue.SimpleQueue[float | _Stop] = queue.SimpleQueue()
         self._failure: StoreError | None = None
         self._lost: StoreError | None = None
@@ -93,28 +95,29 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="pruning-proxy-sqlite-writer", daemon=True)
         self._thread.start()
 
-    def behind(self, rows: Rows) -> None:
+    def behind(self, rows: Sequence[Rows]) -> None:
         """Write soon. Raises the StoreError of an earlier write behind, once: what it held is lost."""
         self.check()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
         with self._lock:
-            count = len(self._waiting)
-            if count < _MOST_WAITING:
-                self._waiting.append((rows, None))
-        if count >= _MOST_WAITING:
-            raise StoreError(f"sqlite store {self._path}: {count} rows wait for a slow disk; this one is not kept")
-        if count == 0:
+            before = len(self._waiting)
+            if before < _MOST_WAITING:
+                self._waiting += rows
+        if before >= _MOST_WAITING:
+            raise StoreError(f"sqlite store {self._path}: {before} rows wait for a slow disk; no more are kept")
+        if before == 0:
             self._wake.put(BEHIND_S)
-        elif count == BEHIND_ROWS:
+        if before < BEHIND_ROWS <= before + len(rows):
             self._wake.put(0.0)
 
     def now(self, rows: Rows, done: Done) -> None:
         """Write at once, behind everything that waits; `done` hears the end."""
         self.check()
         with self._lock:
-            self._waiting.append((rows, done))
+            self._waiting.append(rows)
+            self._told.append(done)
         self._wake.put(0.0)
 
     def check(self) -> None:
@@ -137,17 +140,19 @@ class Writer:
         stop = False
         while not stop:
             stop = self._pause()
-            with self._lock:
-                batch, self._waiting = self._waiting, []
-            if batch:
-                self._write(batch)
+            self._write(*self._taken())
             self._sweep()
         with self._lock:
-            batch, self._waiting = self._waiting, []
             self._lost = self._lost or StoreError(f"sqlite store {self._path}: closed")
-        if batch:
-            self._write(batch)
+        # What came in meanwhile hears of it.
+        self._write(*self._taken())
         self._connection.close()
+
+    def _taken(self) -> tuple[list[Rows], list[Done]]:
+        with self._lock:
+            batch, told = self._waiting, self._told
+            self._waiting, self._told = [], []
+        return batch, told
 
     def _pause(self) -> bool:
         """Wait until there is something to write and its time has come; True when it is time to stop."""
@@ -161,20 +166,21 @@ class Writer:
                 return True
             deadline = min(deadline, time.monotonic() + word)
 
-    def _write(self, batch: list[tuple[Rows, Done | None]]) -> None:
+    def _write(self, batch: list[Rows], told: list[Done]) -> None:
+        if not batch:
+            return
         error = self._lost
         if error is None:
             try:
-                self._commit([rows for rows, _ in batch])
+                self._commit(batch)
             except (sqlite3.Error, OSError, ValueError, OverflowError) as cause:
                 error = self._failed(cause)
-        if error is not None and any(done is None for _, done in batch):
+        if error is not None and len(told) < len(batch):
             self._failure = error
         # First, so that whoever waited finds nothing older than what is written.
-        self._on_written([rows.anchor[0] for rows, _ in batch if rows.anchor is not None])
-        for _, done in batch:
-            if done is not None:
-                done(error)
+        self._on_written([rows.anchor[0] for rows in batch if rows.anchor is not None])
+        for done in told:
+            done(error)
 
     def _commit(self, batch: list[Rows]) -> None:
         execute, many, expires = self._connection.execute, self._connection.executemany, self._expires()

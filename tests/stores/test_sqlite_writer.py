@@ -94,7 +94,7 @@ def test_whoever_waits_for_a_commit_hears_of_it_last(path, clock):
         on_written=lambda anchors: heard.extend(anchor.key for anchor in anchors),
     )
     settled, decided = an_anchor("a"), an_anchor("a", at=9.0)
-    writer.behind(Rows(anchor=(settled, pack(settled))))
+    writer.behind([Rows(anchor=(settled, pack(settled)))])
     writer.now(Rows(anchor=(decided, pack(decided))), heard.append)
     writer.close()
 
