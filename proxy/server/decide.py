@@ -35,6 +35,9 @@ from proxy.tokens.learn import Learned
 _MODE_HEADER = "x-context-mode"
 _READ_HEADERS = frozenset(name.encode() for name in (_MODE_HEADER, *LABEL_HEADERS))
 
+_CallInSteps = Steps[Call]
+"""Not to be put together anew for each call, as the annotation of an inner function is."""
+
 log = structlog.get_logger("proxy")
 
 
@@ -122,7 +125,7 @@ async def _predicted(
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit, counts_only=counts_only)
 
-    def predict() -> Steps[Call]:
+    def predict() -> _CallInSteps:
         ready, failed_open = yield from _prepared(shared, received, memory, policy, scale, learned, queued)
         return Call(
             exchange=exchange,
