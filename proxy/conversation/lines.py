@@ -37,7 +37,7 @@ class Notes:
         pairs, sizes                … its results with their calls, and what they weigh
         results, edited             … its results as pruning sees them: as they came, and under the plan
         marked, sealed              exchange.prepare: what cache marks stand behind; reasoning that nobody can read
-        passages, tally             pruning.strategies.passages and exchange.tally: one object a conversation
+        passages, ages, tally       pruning.strategies.passages, pruning.ages and exchange.tally: one object a conversation
     """
 
     __slots__ = ("_before", "_carried", "_own", "_upto", "_upto_before", "shared")
@@ -50,14 +50,14 @@ class Notes:
         self._before: dict[Hashable, tuple[Any, ...]] = {}
         self._upto: dict[Hashable, tuple[Any, int, Any]] = {}
         self._upto_before: dict[Hashable, tuple[Any, int, Any]] = {}
-        self._carried: dict[str, object] = {}
+        self._carried: dict[Hashable, object] = {}
         if earlier is not None:
             # Only what the earlier request noted itself: the notes of all requests before it need not live on.
             self._before, self._upto_before = earlier._own, earlier._upto  # noqa: SLF001 (one of this class)
             if goes_on:
                 self._carried = earlier._carried  # noqa: SLF001 (one of this class)
 
-    def carried(self, name: str, make: Callable[[], T]) -> T:
+    def carried(self, name: Hashable, make: Callable[[], T]) -> T:
         """The one object under this name, for all requests that go on with one another, also where they part."""
         found = self._carried.get(name)
         if found is None:

@@ -31,6 +31,7 @@ from proxy.exchange.receive import Memory, Received, comes_back_changed
 from proxy.exchange.warmth import warmth_of
 from proxy.exchange.weigh import Weighed, results_under, weigh
 from proxy.ledger.records import Queued
+from proxy.pruning.ages import Ages
 from proxy.pruning.horizon import expected_turns
 from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
@@ -274,7 +275,8 @@ def _pruned(draft: Draft, now: float) -> Steps[tuple[Draft, str, bool]]:
         context, policy = draft.context, draft.policy
         return draft, "", is_pressed(context.total + context.reserve, context.room, policy.prune, before=before)
     seen = after_last_assistant(draft.received.conversation.messages)
-    decision = yield from prune.steps(_situation(draft, seen=seen, now=now), draft.policy.prune)
+    ages = draft.weighed.notes.carried(("ages", draft.scale.name), Ages)
+    decision = yield from prune.steps(_situation(draft, seen=seen, now=now), draft.policy.prune, ages)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft
     return pruned, decision.skipped, decision.pressed
 

@@ -8,6 +8,7 @@ The decision:
 First sight:
     arrival, strategies     which strategies run, and the strategies
 Older results:
+    ages                    which of them may go
     reading                 which of them are needed word for word
     worth, horizon          what a batch costs at once and brings later, over how many calls
     entries                 what a cache with breakpoints still finds behind a change

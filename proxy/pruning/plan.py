@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
 from proxy.conversation.steps import Steps, Stepwise
+from proxy.pruning.ages import Ages, Protection
 from proxy.pruning.arrival import arrive
 from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import words, words_of_json
@@ -17,7 +18,6 @@ from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.reading import offers_editing, shows_failure
 from proxy.pruning.results import Standing
 from proxy.pruning.situation import Decision, Situation
-from proxy.pruning.standing import Protection, old_enough, replaceable, standing_results
 from proxy.pruning.worth import Batch, best_batch
 
 __all__ = ["arrive", "is_pressed", "prune", "read_names", "under_pressure"]
@@ -31,15 +31,15 @@ _LARGEST_MINIMUM_SHARE = 0.1
 
 
 @Stepwise
-def prune(situation: Situation, policy: PrunePolicy) -> Steps[Decision]:
-    """Placeholders for older results, in one batch, or the reason why not."""
+def prune(situation: Situation, policy: PrunePolicy, ages: Ages | None = None) -> Steps[Decision]:
+    """Placeholders for older results, in one batch, or the reason why not.
+
+    `ages`: the same object for all requests of a conversation saves looking at every result again.
+    """
     pressed = under_pressure(situation, policy)
     if policy.policy == "pressure" and not pressed:
         return Decision(pressed=pressed)
-    results = standing_results(situation)
-    if not results:
-        return Decision(pressed=pressed)
-    old = replaceable(old_enough(results, _protection(situation, policy), policy), results, situation, policy)
+    old = (ages or Ages()).replaceable(situation, _protection(situation, policy), policy)
     if not old:
         return Decision(pressed=pressed)
     bound = bound_until(situation.model, situation.messages) if situation.bound is None else situation.bound
@@ -82,12 +82,15 @@ def _protection(situation: Situation, policy: PrunePolicy) -> Protection:
     full = _scaled(policy.protect_tokens, _LARGEST_PROTECTED_SHARE, situation)
     if policy.policy != "priced":
         return Protection(full, full)
-    edits = offers_editing(situation.tools)
+    return Protection(full / 4, full, _read_or_failed if offers_editing(situation.tools) else _failed)
 
-    def literal(standing: Standing) -> bool:
-        return (edits and standing.reads) or shows_failure(standing.text)
 
-    return Protection(full / 4, full, literal)
+def _read_or_failed(standing: Standing) -> bool:
+    return standing.reads or _failed(standing)
+
+
+def _failed(standing: Standing) -> bool:
+    return shows_failure(standing.text)
 
 
 def _scaled(tokens: int, share: float, situation: Situation) -> float:

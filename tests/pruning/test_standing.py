@@ -1,4 +1,4 @@
-"""Which results stand, and which of them are old."""
+"""Which results stand."""
 
 import pytest
 
@@ -7,97 +7,8 @@ from proxy.conversation.model import Text, ToolCall, ToolResult
 from proxy.conversation.pairing import paired
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.results import edited, replacements, results_of
-from proxy.pruning.standing import Protection, behind_marked, is_protected, old_enough, replaceable, standing_results
+from proxy.pruning.standing import behind_marked, is_protected, standing_results
 from tests.pruning.builders import a_message, a_situation, answered, call, result, rounds, user, words
-
-FREE = PrunePolicy(protect_tokens=0, minimum_tokens=0)
-
-
-def old(messages, protect=10**9, policy=FREE, **more):
-    """Messages whose results may go although nothing is old by its age."""
-    situation = a_situation(answered(messages), **more)
-    results = standing_results(situation)
-    aged = old_enough(results, Protection(protect, protect), policy)
-    return [s.message for s in replaceable(aged, results, situation, policy)]
-
-
-def test_c24_a_read_that_was_made_again_is_old_at_any_age_and_the_order_of_arguments_does_not_count():
-    messages = [
-        user(),
-        *(call("1", "read", '{"path":"a","from":1}'), result("1", words("a", 100))),
-        *(call("2", "read", '{"path":"b"}'), result("2", words("b", 100))),
-        *(call("3", "read", '{"from":1, "path":"a"}'), result("3", words("c", 100))),
-    ]
-
-    assert old(messages) == [2]
-    assert old(messages, policy=PrunePolicy(dedupe=False)) == []
-
-
-def test_c24_the_same_arguments_of_another_tool_supersede_nothing():
-    messages = [user(), call("1", "read"), result("1", words("a", 99)), call("2", "list"), result("2", words("b", 99))]
-
-    assert old(messages) == []
-
-
-def test_c24_the_result_of_a_protected_tool_is_never_superseded():
-    messages = [user(), call("1", "todo_write"), result("1", words("a", 99)), call("2", "todo_write"), result("2", "b")]
-
-    assert old(messages) == []
-    assert old(messages, policy=PrunePolicy(protect_tokens=0, minimum_tokens=0, protected_tools=())) == [2]
-
-
-def test_a_failed_second_call_supersedes_nothing():
-    messages = [user(), call("1"), result("1", words("a", 99)), call("2"), result("2", words("b", 99), is_error=True)]
-
-    assert old(messages) == []
-
-
-def test_arguments_that_are_not_json_are_compared_as_they_are():
-    messages = [
-        user(),
-        call("1", "f", "ls \ud800"),
-        result("1", words("a", 99)),
-        call("2", "f", "ls \ud800"),
-        result("2", words("b", 99)),
-    ]
-
-    assert old(messages) == [2]
-
-
-def test_what_a_young_reference_points_to_is_as_young():
-    messages = rounds(words("a", 100), words("b", 100), words("a", 100), words("c", 100))
-    plain = a_situation(answered(messages))
-    pointer = Replace(
-        at=plain.keys[6], part=0, kind="repeat", text="[as above]", reason="", tool="read", tokens_before=100,
-        tokens_after=3, of=plain.keys[2],
-    )  # fmt: skip
-    situation = a_situation(answered(messages), Plan((pointer,)))
-    results = standing_results(situation)
-
-    young = [s.message for s in old_enough(results, Protection(103, 103), FREE)]
-    aged = [s.message for s in old_enough(results, Protection(99, 99), FREE)]
-
-    assert young == [4]
-    assert aged[:2] == [2, 4]
-
-
-def test_what_is_needed_word_for_word_is_protected_longer():
-    messages = rounds(*(words(label, 100) for label in "abcd"))
-    results = standing_results(a_situation(answered(messages)))
-    protection = Protection(150, 350, lambda standing: standing.message == 4)
-
-    assert [s.message for s in old_enough(results, protection, FREE)] == [2, 6]
-    assert [s.message for s in old_enough(results, protection._replace(most=250), FREE)] == [2, 4, 6]
-
-
-def test_the_newest_results_are_kept_where_the_policy_says_so():
-    messages = rounds(*(words(label, 100) for label in "abc"))
-    situation = a_situation(answered(messages))
-    results = standing_results(situation)
-    keeps_two = PrunePolicy(keep_recent_tool_results=2)
-
-    assert [s.message for s in replaceable(results, results, situation, keeps_two)] == [2]
-    assert [s.message for s in replaceable(results, results, situation, FREE)] == [2, 4, 6]
 
 
 def test_results_that_are_known_already_stand_as_those_that_are_looked_at_anew():
@@ -164,11 +75,11 @@ def test_a_shortened_result_may_still_go_and_weighs_what_is_left_of_it():
     )
     situation = a_situation(messages, Plan((edit,)))
 
-    results = standing_results(situation)
-    (capped,) = replaceable(results[:1], results, situation, FREE)
+    capped, _ = standing_results(situation)
 
     assert capped.tokens == 300
     assert capped.text == words("a", 300)
+    assert not capped.gone
 
 
 def test_a_turn_with_a_missing_result_is_broken():
