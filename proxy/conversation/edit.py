@@ -121,7 +121,7 @@ def well_formed(text: str) -> str:
 
     They are legal in JSON, but nothing that wants UTF-8 takes them.
     """
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def storable(edit: AnyEdit) -> AnyEdit:

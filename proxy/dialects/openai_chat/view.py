@@ -47,6 +47,7 @@ _ROLES: dict[str, Role] = {
 # The fields in which compatible providers carry reasoning (DeepSeek, Kimi, llama.cpp | Groq, Ollama, vLLM | OpenRouter).
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _ABOUT_REASONING = frozenset(REASONING_FIELDS)
+_BESIDE_CONTENT = frozenset({"refusal", "tool_calls", "function_call", "audio"})
 
 
 def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
@@ -99,16 +100,12 @@ def parse_message(raw: bytes) -> Message:
     """One element of `messages`."""
     message = loads(raw)
     role = _ROLES.get(str(message.get("role")), "user")
-    parts: list[Part] = _reasoning(message)
-    if role == "tool":
-        parts = [_result(message)]
-    else:
-        parts += content_parts(message.get("content"))
-        if isinstance(message.get("refusal"), str):
-            parts.append(Text(text=message["refusal"]))
-        parts += _calls(message)
-    if isinstance(message.get("audio"), dict):
-        parts.append(Media(kind="audio", reference=str(message["audio"].get("id", ""))))
+    parts: list[Part] = (
+        [_result(message)] if role == "tool" else [*_reasoning(message), *content_parts(message.get("content"))]
+    )
+    # Most messages say nothing else.
+    if not _BESIDE_CONTENT.isdisjoint(message):
+        parts += _beside_content(message, role)
     begins_anew = role == "user" and has_summary(parts)
     return Message(role=role, parts=tuple(parts), digest=digest(message), summary_marked=begins_anew)
 
@@ -125,6 +122,18 @@ def _reasoning(message: dict[str, Any]) -> list[Part]:
     said = max([*texts, "".join(str(item.get("text") or item.get("summary") or "") for item in items)], key=len)
     sealed = "".join(str(item.get("data") or "") for item in items)
     return [Reasoning(text=said + sealed, signed=signed)] if said or sealed else []
+
+
+def _beside_content(message: dict[str, Any], role: Role) -> list[Part]:
+    """A refusal, calls and sound; of a tool's message only the sound."""
+    found: list[Part] = []
+    if role != "tool":
+        if isinstance(message.get("refusal"), str):
+            found.append(Text(text=message["refusal"]))
+        found += _calls(message)
+    if isinstance(message.get("audio"), dict):
+        found.append(Media(kind="audio", reference=str(message["audio"].get("id", ""))))
+    return found
 
 
 def content_parts(content: object) -> list[Part]:
