@@ -53,17 +53,15 @@ def object_spans(raw: bytes, start: int = 0, end: int | None = None) -> dict[str
         values = _RAW_OBJECT.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
         return _searched_keys(raw, start, end, _scanned_keys(raw, start, end))
-    position, behind = raw.index(b"{", start, end), raw.rindex(b"}", start, end) + 1
-    # With quotes, colon and comma for each key that is all, as most programs write it. Whatever else may stand there takes
-    # more bytes: white space, a key's escapes and characters outside ASCII, keys that stand twice.
-    if sum(map(len, values)) + sum(map(len, values.values())) + 4 * len(values) + 1 != behind - position:
-        return _searched_keys(raw, position, end, values)
+    # Quotes, colon and comma for each key, as most programs write it. Whatever else may stand there takes more bytes: white
+    # space, a key's escapes and characters outside ASCII, keys that stand twice. So nothing does if all is used up.
     spans: dict[str, Span] = {}
+    position = start
     for key, value in values.items():
         at = position + len(key) + 4
         position = at + len(value)
         spans[key] = (at, position)
-    return spans
+    return spans if raw[position:end].rstrip() == b"}" else _searched_keys(raw, start, end, values)
 
 
 def _searched_keys(raw: bytes, start: int, end: int, values: Mapping[str, Sized | None]) -> dict[str, Span]:
@@ -93,15 +91,14 @@ def array_spans(raw: bytes, start: int = 0, end: int | None = None) -> list[Span
         values = _RAW_ARRAY.decode(_between(raw, start, end))
     except (msgspec.DecodeError, RecursionError):
         return _searched_elements(raw, start, end, _scanned_elements(raw, start, end))
-    # As in an object: no white space.
-    if sum(map(len, values)) + len(values) + 1 != end - start:
-        return _searched_elements(raw, start, end, values)
+    # Without white space, as in an object.
     spans: list[Span] = []
-    at = start + 1
+    position = start
     for value in values:
-        spans.append((at, at + len(value)))
-        at += len(value) + 1
-    return spans
+        at = position + 1
+        position = at + len(value)
+        spans.append((at, position))
+    return spans if raw[position:end] == b"]" else _searched_elements(raw, start, end, values)
 
 
 def _searched_elements(raw: bytes, start: int, end: int, values: Sequence[Sized | None]) -> list[Span]:
