@@ -110,9 +110,9 @@ def boundaries(ends: Sequence[int], most: int = 48) -> list[int]:
     The whole request comes first (a retry), then what `earlier_ends` says. Of very long histories only the newest `most`
     are asked for: a turn's own predecessor is nearly always the first of them.
     """
-    found = [len(ends) - 1] if ends else []
-    end = ends[-1] if ends else -1
-    for _ in range(most - len(found)):
+    found = []
+    end = len(ends) - 1
+    for _ in range(most):
         if end < 0:
             break
         found.append(end)

@@ -156,14 +156,13 @@ class Lines:
 
         `instead_of`: the value of an earlier line of which this one has so much that it can go.
         """
-        size_bytes = _size_of(len(body), len(ends))
-        if not ends or ends[-1] < 1 << _LEAST_PLACE or size_bytes > self._room:
+        if not ends or ends[-1] < 1 << _LEAST_PLACE or not self.has_room(len(body), len(ends)):
             return
         head = memoryview(body)[: ends[-1]]
         top = len(head).bit_length() - 1
         # Twice, since the end may be what the next body has otherwise.
         places = [_place(kind, at, body) for at in range(max(_LEAST_PLACE, top - 1), top + 1)]
-        line = _Line(head, ends, value, size_bytes, places)
+        line = _Line(head, ends, value, _size_of(len(body), len(ends)), places)
         for place in line.places:
             for old in tuple(self._at.get(place, ())):
                 # This one goes on with it.
@@ -175,7 +174,7 @@ class Lines:
             if len(there) > _MOST_AT_A_PLACE:
                 self._drop(there[0])
         self._lines[line] = None
-        self._held += size_bytes
+        self._held += line.size_bytes
         while self._held > self._room:
             self._drop(next(iter(self._lines)))
 

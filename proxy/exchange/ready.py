@@ -189,6 +189,8 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
 
 def _removed(draft: Draft) -> int:
     """Tokens that the plan takes out, by what was learned of the provider's counts: as the total is predicted."""
+    if not draft.plan.edits:
+        return 0
     return round(max(0, draft.weighed.total - sum(draft.tokens)) * draft.learned.factor)
 
 
