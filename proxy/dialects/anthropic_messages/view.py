@@ -191,7 +191,7 @@ def parse_message(raw: bytes) -> Message:
 
 def _asker(parts: Sequence[Part]) -> Role:
     """`tool` where only results speak, with at most a client's reminders behind them; else `user`."""
-    if not any(isinstance(part, ToolResult) for part in parts):
+    if ToolResult not in map(type, parts):
         return "user"
     said = [part for part in parts if isinstance(part, Text) and not part.text.lstrip().startswith(_REMINDER)]
     return "user" if said else "tool"

@@ -63,13 +63,16 @@ def text_key(response: Any) -> str:
 
 
 def _speaker(role: str, parts: tuple[Part, ...]) -> Role:
-    if any(isinstance(part, ToolResult) for part in parts):
+    if ToolResult in map(type, parts):
         return "tool"
     return "assistant" if role == "model" else "user"
 
 
 def _part(part: Any) -> Part:
     if isinstance(part, dict):
+        # Most parts are nothing but a text.
+        if len(part) == 1 and isinstance(part.get("text"), str):
+            return Text(text=part["text"])
         text, call, response = (either(part, name) for name in ("text", "functionCall", "functionResponse"))
         signed = bool(either(part, "thoughtSignature"))
         if isinstance(call, dict):
