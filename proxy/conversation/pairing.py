@@ -99,8 +99,8 @@ def _next_waiting(waiting: list[_Placed], result: ToolResult) -> _Placed | None:
     return None
 
 
-def cut_positions(messages: Sequence[Message]) -> list[int]:
-    """All indices before which the history can be cut, in order.
+def cut_positions(messages: Sequence[Message], since: int = 0) -> list[int]:
+    """All indices from `since` on before which the history can be cut, in order. What stands far in front is not looked at.
 
     A call is never parted from its result nor from the calls that its code makes, nor reasoning that is an element of its own
     (Responses) from what follows, up to the answer's end: providers refuse the one without the other. Nor is a system message
@@ -108,21 +108,28 @@ def cut_positions(messages: Sequence[Message]) -> list[int]:
     precede an 'assistant' message or end the array").
     """
     closed = [True] * (len(messages) + 1)
-    answered = ((pair.call_message, pair.message) for pair in pairs(messages) if pair.call_message >= 0)
-    for first, last in chain(answered, _by_code(messages)):
+    found = chain.from_iterable(paired(messages, ((),) * since))
+    answered = ((pair.call_message, pair.message) for pair in found if pair.call_message >= 0)
+    for first, last in chain(answered, _by_code(messages, since)):
         closed[first + 1 : last + 1] = [False] * (last - first)
+    start = max(0, since - 1)
+    while start and messages[start].role == "assistant":
+        start -= 1
     led = False
-    for index, message in enumerate(messages[:-1]):
-        leads = _leads(message)
-        led = leads or (led and message.role == "assistant")
+    for index in range(start, len(messages) - 1):
+        leads = _leads(messages[index])
+        led = leads or (led and messages[index].role == "assistant")
         # Of an answer of text and a call, both want the reasoning in front of them.
-        if leads or message.role == "system" or (led and messages[index + 1].role == "assistant"):
+        if leads or messages[index].role == "system" or (led and messages[index + 1].role == "assistant"):
             closed[index + 1] = False
-    return [index for index, whole in enumerate(closed) if whole]
+    return [index for index in range(since, len(closed)) if closed[index]]
 
 
-def _by_code(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    """For each call that code made, the message in which that code began to run, and the call's own."""
+def _by_code(messages: Sequence[Message], since: int) -> Iterator[tuple[int, int]]:
+    """For each call that code made from message `since` on, the message in which that code began to run, and the call's own."""
+    # Hardly any are.
+    if not any(isinstance(part, ToolCall) and part.caller for message in messages[since:] for part in message.parts):
+        return
     running: dict[str, int] = {}
     for index, message in enumerate(messages):
         for part in message.parts:

@@ -123,7 +123,7 @@ def _span(situation: Situation, policy: CompactPolicy) -> tuple[int, int] | None
     first = max(first, bound, *(index + 1 for index in range(first, end) if _must_stay(messages[index])))
     if end <= first:
         return None
-    cuts = [cut for cut in cut_positions(messages) if first <= cut <= end]
+    cuts = [cut for cut in cut_positions(messages, first) if cut <= end]
     return (cuts[0], cuts[-1]) if cuts and cuts[-1] > cuts[0] else None
 
 

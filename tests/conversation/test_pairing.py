@@ -212,3 +212,29 @@ def test_pairs_that_are_known_need_not_be_found_again(messages, known):
 
     assert list(paired(messages, before)) == list(paired(messages))
     assert [pair for some in paired(messages, before) for pair in some] == pairs(messages)
+
+
+made_by_code = st.builds(
+    ToolCall,
+    call_id=st.sampled_from("ab"),
+    name=st.just("read"),
+    arguments=st.just("{}"),
+    caller=st.sampled_from(["", "a", "b"]),
+)
+spoken = st.builds(
+    said,
+    st.one_of(
+        st.just(Text(text="x")),
+        st.just(Reasoning(text="x")),
+        made_by_code,
+        st.builds(result, st.sampled_from(["", "a", "b"]), st.just("read")),
+    ),
+    role=st.sampled_from(["assistant", "assistant", "tool", "user", "system"]),
+)
+
+
+@given(messages=st.lists(spoken, max_size=10), since=st.integers(0, 10))
+def test_where_the_end_of_a_history_can_be_cut_is_told_by_its_end(messages, since):
+    since = min(since, len(messages))
+
+    assert cut_positions(messages, since) == [at for at in cut_positions(messages) if at >= since]
