@@ -94,10 +94,10 @@ def _has_room(console: Console) -> bool:
 
 def _say_turn(console: Console, step: Step, before: Step | None, *, ascii_only: bool) -> None:
     direct, pruned = step.direct, step.pruned
-    removed = pruned.removed_tokens - (before.pruned.removed_tokens if before else 0)
-    if removed > 0:
+    fewer = _newly_gone(step, before) if before else _difference(step)
+    if fewer > 0:
         now = "compacted" if pruned.compacted and not (before and before.pruned.compacted) else "pruned"
-        console.print(f"     {now} now: about {removed:,} tokens fewer from here on", style="yellow")
+        console.print(f"     {now} now: {fewer:,} tokens fewer from here on", style="yellow")
     line = Text(f"{step.number:>4} ")
     line.append(f"{direct.input_tokens:>10,} " if direct.said else f"{'refused':>10} ")
     line.append(f"{pruned.input_tokens:>10,}  " if pruned.said else f"{'refused':>10}  ", style="bold")
@@ -108,6 +108,21 @@ def _say_turn(console: Console, step: Step, before: Step | None, *, ascii_only: 
     if pruned.input_tokens:
         line.append(f"{100 * pruned.cached_tokens / pruned.input_tokens:5.0f} %")
     console.print(line)
+
+
+def _newly_gone(step: Step, before: Step) -> int:
+    """Tokens that this turn is shorter by than the one before was, as both providers counted.
+
+    The proxy's own estimate of what it took out moves by itself when the proxy learns: it stands in only where a refused
+    turn has no count.
+    """
+    if all(heard.said is not None for turn in (before, step) for heard in (turn.direct, turn.pruned)):
+        return _difference(step) - _difference(before)
+    return step.pruned.removed_tokens - before.pruned.removed_tokens
+
+
+def _difference(step: Step) -> int:
+    return step.direct.input_tokens - step.pruned.input_tokens
 
 
 def _bar(has: int, sent: int, *, ascii_only: bool) -> Text:

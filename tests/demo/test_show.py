@@ -1,6 +1,7 @@
 """`pruning-proxy demo`."""
 
 import argparse
+import itertools
 import json
 import re
 
@@ -53,6 +54,17 @@ def test_the_show_fits_80_columns_and_ends_well(capsys):
     assert "estimate error on 5 anchored turns" in out
     assert max(map(len, out.splitlines()[2:])) <= 80
     assert "\x1b" not in out
+
+
+def test_pruned_now_stands_where_an_edit_was_decided_and_only_there(capsys):
+    """What the proxy learns moves its estimate of what is gone; that is no pruning."""
+    assert show.run(options("--turns", "21")) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    said = [after.split()[0] for before, after in itertools.pairwise(lines) if before.startswith("     pruned now: ")]
+    decided = [found[1] for line in lines if (found := re.match(r"  turn (\d+): ", line))]
+    assert len(said) >= 4
+    assert said == decided
 
 
 def test_the_show_fits_a_narrow_terminal(capsys, monkeypatch):
