@@ -19,6 +19,8 @@ from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
 
 _QUOTED_LINES = 4
 _QUOTED_CHARS = 400
+_NEWEST = 10
+"""Decisions that the context display lists."""
 _NAMES = {"system": "System prompt", "tools": "Tools", "messages": "Messages", "reasoning": "  of it reasoning"}
 
 
@@ -39,7 +41,12 @@ def context_screen(shown: Overview) -> RenderableType:
         parts += ["", "[bold]Tool results by tool[/bold] (as the client sent them)", _by_tool(shown)]
     if shown.edits or shown.decisions:
         counts = ", ".join(f"{count} × {kind}" for kind, count in sorted(shown.edits.items())) or "none in force"
-        parts += ["", f"[bold]Edits[/bold]: {counts}", *(f"  {escape(line)}" for line in shown.decisions[-10:])]
+        more = "; the newest decisions, `--edits` shows all" if len(shown.decisions) > _NEWEST else ""
+        parts += [
+            "",
+            f"[bold]Edits[/bold]: {counts}{more}",
+            *(f"  {escape(line)}" for line in shown.decisions[-_NEWEST:]),
+        ]
     return Group(*parts)
 
 
@@ -180,12 +187,12 @@ def accuracy_screen(shown: Accuracy) -> RenderableType:
     """Errors by upstream, model and basis."""
     if not shown.rows:
         return _nothing(shown.since)
-    table = Columns("model", "basis", "calls", "median", "p95", "max", "bias", "growth p95", first=2)
+    table = Columns("model", "basis", "calls", "median", "p95", "max", "bias", "growth", first=2)
     for row in (*shown.overall, *shown.rows):
         name = f"{row.upstream}/{row.model}" if row.model else "all"
         table.add_row(escape(name), row.basis, tokens(row.total.calls), *_spread_cells(row))
     notes = ["Error of the estimated input in percent of the provider's count; bias above 0: too high."]
-    notes.append("Growth: in percent of what the input grew by, which is all that had to be guessed.")
+    notes.append("Growth: p95 in percent of what the input grew by, which is all that had to be guessed.")
     unreported = sum(row.unreported for row in shown.overall)
     if unreported:
         notes.append(f"{tokens(unreported)} calls without a reported count are in no figure.")
@@ -262,7 +269,7 @@ def sessions_screen(shown: SessionPage) -> RenderableType:
     """The list of conversations."""
     if not shown.sessions:
         return _nothing(0.0)
-    table = Columns("session", "model", "turns", "input", "removed", "last call (UTC)", first=2)
+    table = Columns("session", "model", "turns", "input", "removed", "last (UTC)", first=2)
     for row in shown.sessions:
         name = f"{row.session}\n  {row.label}" if row.label else row.session
         when = datetime.fromtimestamp(row.last_at, UTC).strftime("%m-%d %H:%M")

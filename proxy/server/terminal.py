@@ -14,7 +14,6 @@ from proxy.reports.screens import accuracy_screen, context_screen, edits_screen,
 from proxy.server.inquiry import Inquiry
 from proxy.settings.values import Settings
 
-_NARROW: Final = 80
 _WIDE: Final = 120
 
 
@@ -64,9 +63,12 @@ def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _console() -> Console:
-    """As wide as the terminal, 80 columns where there is none; more than 120 would only pull the columns apart."""
+    """As wide as the terminal, but not over 120 columns, which are hard to read; 120 where there is none.
+
+    There, `grep` and its kin want a row on one line.
+    """
     console = Console(highlight=False)
-    console.width = min(console.width if console.is_terminal else _NARROW, _WIDE)
+    console.width = min(console.width, _WIDE) if console.is_terminal else _WIDE
     return console
 
 

@@ -32,8 +32,22 @@ def test_where_there_is_room_rows_are_a_table():
     ]
 
 
-def test_where_there_is_none_they_are_a_list():
-    assert printed(40) == [
+def test_a_name_that_is_too_long_for_the_table_stands_above_its_row_unbroken():
+    shown = Columns("model", "basis", "calls", first=2)
+    shown.add_row("anthropic/claude-sonnet\n  a label", "anchored", "39")
+    shown.add_row("[bold]all[/bold]", "estimated", "2")
+
+    assert lines(shown, 36) == [
+        "model               basis      calls",
+        "anthropic/claude-sonnet  anchored",
+        "                                  39",
+        "  a label",
+        "all                 estimated      2",
+    ]
+
+
+def test_where_too_little_is_left_for_names_they_are_a_list():
+    assert printed(30) == [
         "openai/gpt a label, anchored",
         "  calls 39, median 0.01 %",
         "all, estimated",

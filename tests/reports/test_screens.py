@@ -217,7 +217,24 @@ def test_every_line_fits_into_80_columns(name):
     assert "…" not in text
 
 
-@pytest.mark.parametrize("width", [40, 60])
+def test_a_long_name_is_not_broken_at_80_columns():
+    text = printed(all_screens()["accuracy"])
+
+    assert "anthropic/claude-sonnet-4-5-20250929  anchored\n" in text
+    assert "\nopenai/m" in text
+
+
+def test_the_context_display_says_when_it_lists_only_the_newest_decisions():
+    lines = tuple(f"clear read -{number}: older output" for number in range(1, 12))
+    ten, eleven = (printed(context_screen(overview([structs.replace(FULL, decisions=lines[:n])]))) for n in (10, 11))
+
+    assert "clear read -1:" in ten
+    assert "--edits" not in ten
+    assert "the newest decisions, `--edits` shows all" in " ".join(eleven.split())
+    assert "clear read -1:" not in eleven
+
+
+@pytest.mark.parametrize("width", [40, 48])
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -43,7 +43,20 @@ def test_each_report_is_printed(store, capsys, command, said):
 
     printed = capsys.readouterr().out
     assert said in printed
-    assert max(map(len, printed.splitlines())) <= 80
+    assert max(map(len, printed.splitlines())) <= 120
+
+
+def test_where_there_is_no_terminal_a_row_is_a_line(tmp_path, monkeypatch, capsys):
+    """For `grep` and its kin, also with a model's long name."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    named = a_turn(
+        session="abc", at=NOW, model="claude-sonnet-4-5-20250929", estimated=99, usage=Usage(input_tokens=100)
+    )
+    store = a_file(tmp_path, named).store.url
+
+    assert main(["accuracy", "--store", store]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "claude-sonnet-4-5-20250929" in line)
+    assert "-1.00 %" in row
 
 
 def test_the_context_command_lists_edits_when_asked(store, capsys):
