@@ -18,11 +18,11 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
     On the safe side, since it is asked before anything is counted: True only of small requests that hold nothing but
     text and calls, of conversations in which nothing was ever edited.
     """
-    if memory.plan.edits or queued or policy.auto_cache or policy.compact.early or memory.answered:
+    if memory.plan.edits or queued or policy.auto_cache or policy.compact.early:
         return False
     if policy.ask_usage and received.dialect.ask_usage(received.view):
         return False
-    if not _is_small(received, memory, policy):
+    if not _is_small(received, memory, policy) or memory.answered:
         return False
     for message in received.conversation.messages:
         for part in message.parts:

@@ -11,6 +11,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import compress
+from operator import not_
 from typing import TypeVar
 
 from proxy.conversation.edit import Plan
@@ -93,9 +95,9 @@ class Resilient:
         except StoreError as error:
             self._failed(store, error)
             return await self._memory.anchors(keys)
-        if all(found):
-            return found
-        return [self._memory.anchor(key) if anchor is None else anchor for key, anchor in zip(keys, found, strict=True)]
+        for place in compress(range(len(found)), map(not_, found)):
+            found[place] = self._memory.anchor(keys[place])
+        return found
 
     async def plan(self, plan_id: bytes) -> Plan | None:
         """See Ledger; what never changes is asked of memory first, and stays there: this process's anchors may name it."""

@@ -15,6 +15,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import TypeVar
 
@@ -101,9 +103,8 @@ class SqliteStore:
             if any(map(self._front.__contains__, keys)):
                 self._forget_replaced()
             found = self._front.get_all(keys)
-            if all(found):
-                return found
-            read = self._look_up([key for key, anchor in zip(keys, found, strict=True) if anchor is None])
+            missing = list(compress(keys, map(not_, found)))
+            read = self._look_up(missing) if missing else {}
         except sqlite3.Error as cause:
             raise self._error("reading", cause) from cause
         return [anchor or read.get(key) for key, anchor in zip(keys, found, strict=True)] if read else found
