@@ -12,7 +12,7 @@ from proxy.stores.shelf import Shelf
 from proxy.stores.turnlog import TurnLog
 
 MIB = 1024 * 1024
-_SWEEP_STEPS = 4
+_SWEEP_STEPS = 2
 """Rows looked at for every write: twice what a write adds, so that removal keeps up."""
 _SWEEP_EVERY = 16
 """Writes of anchors that are swept for together: looking costs more than what is looked at."""
