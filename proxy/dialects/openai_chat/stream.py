@@ -43,9 +43,9 @@ class _Choice:
         if calls := delta.get("tool_calls"):
             for call in objects(calls):
                 self._call(call)
-        if (old := mapping(delta.get("function_call"))).get("name"):
+        if (old := delta.get("function_call")) and (name := mapping(old).get("name")):
             self.calls += 1
-            self.print.call(name_of(old["name"]))
+            self.print.call(name_of(name))
         return said
 
     def reply(self, visible_chars: int, choices: int) -> Reply:
