@@ -75,11 +75,14 @@ def history_key(seed: bytes, name: str) -> bytes:
     return blake2b(seed + name.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES, person=b"history").digest()
 
 
-def prefix_keys(seed: bytes, messages: Iterable[Message]) -> list[bytes]:
-    """The chained key behind each message: `keys[i]` identifies messages 0…i."""
+def prefix_keys(seed: bytes, messages: Sequence[Message], known: Sequence[bytes] = ()) -> list[bytes]:
+    """The chained key behind each message: `keys[i]` identifies messages 0…i.
+
+    `known`: the keys of the first messages, which are left out.
+    """
     keys = []
-    key = seed
-    for message in messages:
+    key = known[-1] if known else seed
+    for message in messages[len(known) :]:
         key = blake2b(key + message.digest, digest_size=KEY_BYTES).digest()
         keys.append(key)
     return keys

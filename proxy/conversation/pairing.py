@@ -39,9 +39,9 @@ def pairs(messages: Sequence[Message]) -> list[Pair]:
     return [pair for some in _paired(messages) for pair in some]
 
 
-def paired(messages: Sequence[Message], known: Sequence[tuple[Pair, ...]] = ()) -> Sequence[tuple[Pair, ...]]:
-    """The pairs of each message. `known`: those of the first messages, which need not be looked at again."""
-    found = list(known)
+def paired(messages: Sequence[Message], known: Sequence[tuple[Pair, ...]] = ()) -> list[tuple[Pair, ...]]:
+    """The pairs of each message. `known`: those of the first messages, which are left out."""
+    found = []
     for index in range(len(known), len(messages)):
         own = []
         for position, part in enumerate(messages[index].parts):
@@ -49,7 +49,7 @@ def paired(messages: Sequence[Message], known: Sequence[tuple[Pair, ...]] = ()) 
                 placed = _nearest(messages, index, position, part.call_id)
                 if placed is None:
                     # Without an id it counts how many calls before are answered already.
-                    return _paired(messages)
+                    return _paired(messages)[len(known) :]
                 own.append(Pair(index, position, part, placed[1], placed[0]))
         found.append(tuple(own))
     return found

@@ -1,7 +1,7 @@
 """First verb: from a path and a body to a recognised request, and the prefix keys under which memory is looked up."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
 
@@ -80,9 +80,10 @@ def receive(
     view = dialect.view(path, headers, body, recall)
     if view is None:
         return None
-    conversation = view.conversation
+    conversation, notes = view.conversation, view.notes
+    messages = conversation.messages
     origin = seed = seed_key(dialect.name, caller)
-    candidates = boundaries(view.notes.extended("ends", lambda known: earlier_ends(conversation.messages, known)))
+    candidates = boundaries(notes.extended("ends", partial(earlier_ends, messages)))
     if conversation.server_history:
         origin = history_key(seed, conversation.server_history)
         # What moves on with every call goes on from its last one, also when the same words come again ("go on").
@@ -91,18 +92,10 @@ def receive(
         dialect=dialect,
         view=view,
         conversation=conversation,
-        keys=_keys(view, origin),
+        keys=notes.extended(("keys", origin), partial(prefix_keys, origin, messages)),
         candidates=tuple(candidates),
         seed=seed,
         origin=origin,
-    )
-
-
-def _keys(view: View, origin: bytes) -> tuple[bytes, ...]:
-    """The prefix keys; those of messages that the line's last request had are known."""
-    messages = view.conversation.messages
-    return view.notes.extended(
-        ("keys", origin), lambda known: prefix_keys(known[-1] if known else origin, messages[len(known) :])
     )
 
 

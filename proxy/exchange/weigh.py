@@ -1,7 +1,7 @@
 """What a request weighs before any plan: each message once, and of each turn only what is new."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -112,8 +112,7 @@ def weights_of(view: View, scale: Scale) -> tuple[Weight, ...]:
 
 def pairs_of(view: View) -> tuple[tuple[Pair, ...], ...]:
     """The results of each message with their calls; only new messages are looked at."""
-    messages = view.conversation.messages
-    return view.notes.extended("pairs", lambda known: paired(messages, known)[len(known) :])
+    return view.notes.extended("pairs", partial(paired, view.conversation.messages))
 
 
 def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tuple[Standing, ...], ...]:

@@ -98,6 +98,7 @@ def test_two_requests_share_exactly_the_keys_of_their_common_beginning(one, othe
         common += 1
 
     assert first[:common] == second[:common]
+    assert prefix_keys(seed, other, first[:common]) == second[common:]
     assert not set(first[common:]) & set(second)
     assert len(set(first)) == len(one)
 
