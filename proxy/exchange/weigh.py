@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from proxy.conversation.edit import Plan
+from proxy.conversation.edit import Edit, Plan, Replace, edits_of
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.lines import Notes
 from proxy.conversation.pairing import Pair, paired
@@ -126,18 +126,36 @@ def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tupl
     )
 
 
+_Edited = tuple[tuple[Edit, ...], tuple[tuple[Standing, ...], ...]]
+"""The edits of a plan, and the results of leading messages as they have left them."""
+
+
 def results_under(received: Received, weighed: Weighed, scale: Scale, plan: Plan) -> tuple[tuple[Standing, ...], ...]:
     """The same as the plan's edits have left them; under the plan of the line's last request only new messages are looked at."""
     found, notes = results_in(received, weighed, scale), received.view.notes
     if not plan.edits:
         return found
 
-    def leading(_: object) -> tuple[int, tuple[tuple[Standing, ...], ...]]:
-        replaced = replacements(plan.edits)
+    def leading(known: _Edited | None) -> tuple[int, _Edited]:
         reached = standing_edits(notes, weighed.keys, plan)[0]
-        return reached, tuple([edited(own, replaced) if own else own for own in found[:reached]])
+        before, kept = known if known is not None else ((), ())
+        if plan.edits[: len(before)] != before:
+            before, kept = (), ()
+        # An edit more leaves the others as they are.
+        changed = {weighed.index.get(edit.at, -1) for edit in edits_of(plan.edits[len(before) :], Replace)}
+        replaced = replacements(plan.edits)
+        same = min(len(kept), notes.shared)
+        return reached, (
+            plan.edits,
+            tuple(
+                [
+                    kept[number] if number < same and number not in changed else edited(own, replaced) if own else own
+                    for number, own in enumerate(found[:reached])
+                ]
+            ),
+        )
 
-    known = notes.upto(("edited", received.origin, scale.name), plan.edits, leading)
+    known = notes.upto(("edited", received.origin, scale.name), plan.edits, leading)[1]
     return known + found[len(known) :]
 
 

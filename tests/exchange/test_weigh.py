@@ -1,5 +1,7 @@
 """What a request weighs before any plan."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.conversation.recall import Recall
@@ -67,3 +69,22 @@ def test_results_stand_as_the_plan_s_edits_have_left_them_also_where_the_line_ha
             assert texts[0] == "[gone]"
             assert found == results_under(anew, weigh(anew, scale), scale, plan)
             assert texts.count("[cut]") == (plan.edits[1] is not other)
+
+
+@given(st.data())
+def test_results_under_a_plan_that_grows_are_those_under_all_of_it(data):
+    """Of lines that add messages, lose some and send others, with the plans that they come from."""
+    recall, scale, lines = Recall(), a_scale(), [(HISTORY, ())]
+    for turn in range(data.draw(st.integers(1, 6))):
+        history, edits = data.draw(st.sampled_from(lines))
+        history = history[: data.draw(st.integers(1, len(history)))] if data.draw(st.booleans()) else history
+        history = [*history, *rounds(words(f"n{turn}", 500), first=f"and {turn}")]
+        received = a_received(history, recall=recall)
+        for _ in range(data.draw(st.integers(0, 2))):
+            chosen = data.draw(st.sampled_from([at for at, one in enumerate(history) if one["role"] == "tool"]))
+            edits = (*edits, replace(a_clear(received, chosen), text=f"[{turn}]"))
+            weighed, plan = weigh(received, scale), plan_of(*edits)
+            anew = a_received(history)
+
+            assert results_under(received, weighed, scale, plan) == results_under(anew, weigh(anew, scale), scale, plan)
+        lines.append((history, edits))
