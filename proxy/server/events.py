@@ -161,17 +161,25 @@ def _line_of(turn: Turn, at: datetime | None = None) -> _Line:
         edits=turn.edits,
         new_edits=turn.new_edits,
         skipped=turn.skipped or None,
-        source="provider" if usage.input_tokens or usage.output_tokens else "none",
-    )
-    return msgspec.structs.replace(
-        line,
         outcome=turn.outcome,
         status=turn.status,
+        tool_calls=turn.tool_calls,
+        source="provider" if usage.input_tokens or usage.output_tokens else "none",
+        overhead_ms=turn.overhead_ms,
+    )
+    is_plain = (
+        turn.error_code is None and turn.exact is None and not (turn.error_type or turn.exact_ms or turn.failed_open)
+    )
+    return line if is_plain else _with_rare(line, turn)
+
+
+def _with_rare(line: _Line, turn: Turn) -> _Line:
+    """The line with what few calls have."""
+    return msgspec.structs.replace(
+        line,
         error_type=turn.error_type or None,
         error_code=turn.error_code,
-        tool_calls=turn.tool_calls,
         exact=turn.exact,
         exact_ms=turn.exact_ms or None,
         failed_open=turn.failed_open or None,
-        overhead_ms=turn.overhead_ms,
     )
