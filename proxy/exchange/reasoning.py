@@ -40,10 +40,10 @@ def stripped(draft: Draft) -> Draft:
 
 def restored(draft: Draft) -> Draft:
     """With the reasoning that the client lost and the ledger still has."""
-    if not draft.memory.answered:
-        return draft
     policy = draft.policy.reasoning
     if policy.restore is False or policy.rule.refuses or not (policy.restore is True or policy.rule.demands):
+        return draft
+    if not draft.memory.answered:
         return draft
     found = tuple(_restorations(draft))
     if not found:
