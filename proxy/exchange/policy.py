@@ -9,6 +9,16 @@ from proxy.pruning.reasoning import LEAVE_REASONING, ReasoningPolicy
 from proxy.pruning.situation import Prices
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """Calls of earlier conversations that have ended. Told apart as such: each call asks by them for its policy."""
+
+    calls: tuple[int, ...] = ()
+
+
+NO_LENGTHS = Lengths()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Everything that `prepare` must know besides the request and its past."""
@@ -32,8 +42,7 @@ class Policy:
     """It may live longer than that, up to a day."""
     horizon: int | None = None
     """How many more calls a conversation is taken to make; None: as earlier ones did."""
-    lengths: tuple[int, ...] = ()
-    """Calls of earlier conversations that have ended."""
+    lengths: Lengths = NO_LENGTHS
     holdout: float = 0.0
     """Share of conversations that are left alone, to compare with."""
     doubt: float = 0.0

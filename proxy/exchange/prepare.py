@@ -204,7 +204,7 @@ def _turns_left(draft: Draft) -> float:
     if draft.policy.horizon is not None:
         return float(draft.policy.horizon)
     line = draft.memory.line
-    return expected_turns(draft.policy.lengths, line.turn + 1 if line is not None else 1)
+    return expected_turns(draft.policy.lengths.calls, line.turn + 1 if line is not None else 1)
 
 
 def _is_retry(draft: Draft) -> bool:

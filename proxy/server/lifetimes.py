@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from proxy.errors import StoreError
+from proxy.exchange.policy import NO_LENGTHS, Lengths
 from proxy.ledger.store import Ledger
 
 REFRESH_S = 600.0
@@ -20,9 +21,9 @@ class Lifetimes:
         self._clock = clock
         self._due = 0.0
         self._reading: asyncio.Task[None] | None = None
-        self._lengths: tuple[int, ...] = ()
+        self._lengths = NO_LENGTHS
 
-    def known(self) -> tuple[int, ...]:
+    def known(self) -> Lengths:
         """What is known by now; begins to read anew in the background when that is old."""
         if self._clock() >= self._due and (self._reading is None or self._reading.done()):
             self._due = self._clock() + REFRESH_S
@@ -41,4 +42,4 @@ class Lifetimes:
         except StoreError:
             return
         ended = self._clock() - ENDED_S
-        self._lengths = tuple(session.turns for session in sessions if session.last_at < ended)
+        self._lengths = Lengths(tuple(session.turns for session in sessions if session.last_at < ended))

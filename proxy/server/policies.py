@@ -6,7 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from proxy.compaction.policy import CompactPolicy
-from proxy.exchange.policy import Policy
+from proxy.exchange.policy import Lengths, Policy
 from proxy.pricing.prices import CacheHabit, Price, PriceOverrides, habit_for, price_for
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.reasoning import ReasoningPolicy
@@ -109,7 +109,7 @@ def _after_lessons(
     alternates: bool,
     replay_only: bool,
     lesson: Lesson,
-    lengths: tuple[int, ...],
+    lengths: Lengths,
 ) -> Policy:
     """The policy with what was learned while running."""
     policy = alternating(known.policy) if alternates else known.policy
