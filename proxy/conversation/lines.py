@@ -140,9 +140,20 @@ class Lines:
         self._held = 0
         self._lines: OrderedDict[_Line, None] = OrderedDict()
         self._at: dict[tuple[str, int, bytes], list[_Line]] = {}
+        self._looked: tuple[str, bytes, tuple[object, int] | None] | None = None
+        """What `look` was asked last, and found, until `find` is asked."""
+
+    def look(self, kind: str, body: bytes) -> tuple[object, int] | None:
+        """The same as `find`, which need not compare this body again when it is asked next."""
+        found = self.find(kind, body)
+        self._looked = kind, body, found
+        return found
 
     def find(self, kind: str, body: bytes) -> tuple[object, int] | None:
         """What was kept of a line that begins as this body does, and how many of its `ends` both have."""
+        looked, self._looked = self._looked, None
+        if looked is not None and looked[0] == kind and looked[1] is body:
+            return looked[2]
         for place in range(len(body).bit_length() - 1, _LEAST_PLACE - 1, -1):
             for line in reversed(self._at.get(_place(kind, place, body), ())):
                 shared = _shared(body, line)
