@@ -133,6 +133,8 @@ def storable(edit: AnyEdit) -> AnyEdit:
 
 def edits_of(edits: Sequence[Edit], kind: type[E]) -> list[E]:
     """The edits of one type. No `isinstance`: its "no" takes eight times as long, and most of a plan is of another type."""
+    if not edits:
+        return []
     # Mostly there is none of them, or nothing else.
     kinds = set(map(type, edits))
     if kind not in kinds:

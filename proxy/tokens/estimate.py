@@ -88,25 +88,28 @@ _WEIGHT_BYTES: Final = 420
 _PART_BYTES: Final = 40
 
 
+Weighable = tuple[str, bytes]
+"""A scale's name, and the digest of what is weighed."""
+
+
 class Memo:
     """Weights that are known, bounded by memory; least recently used go first. One a process, shared by all scales."""
 
     def __init__(self, room_bytes: int = 6 * 1024 * 1024) -> None:
         self._room = room_bytes
         self._held = 0
-        self._known: OrderedDict[tuple[str, bytes], Weight] = OrderedDict()
+        self._known: OrderedDict[Weighable, Weight] = OrderedDict()
 
-    def get(self, scale: str, digest: bytes) -> Weight | None:
-        """The weight under this scale's name, if it was ever taken."""
-        key = (scale, digest)
+    def get(self, key: Weighable) -> Weight | None:
+        """The weight, if it was ever taken."""
         found = self._known.get(key)
         if found is not None:
             self._known.move_to_end(key)
         return found
 
-    def put(self, scale: str, digest: bytes, weight: Weight) -> None:
+    def put(self, key: Weighable, weight: Weight) -> None:
         """Remember a weight that is not known yet."""
-        self._known[(scale, digest)] = weight
+        self._known[key] = weight
         self._held += _size_of(weight)
         while self._held > self._room:
             _, gone = self._known.popitem(last=False)
@@ -136,15 +139,16 @@ class Scale:
 
     def weigh(self, message: Message) -> Weight:
         """Tokens of a message, counted once a process."""
-        known = self._memo.get(self.name, message.digest)
+        key = self.name, message.digest
+        known = self._memo.get(key)
         if known is None:
             known = self._weigh(message)
-            self._memo.put(self.name, message.digest, known)
+            self._memo.put(key, known)
         return known
 
     def is_known(self, message: Message) -> bool:
         """Whether weighing this message costs nothing any more."""
-        return self._memo.get(self.name, message.digest) is not None
+        return self._memo.get((self.name, message.digest)) is not None
 
     def weigh_messages(self, messages: Iterable[Message]) -> int:
         """Tokens of all these messages together."""
@@ -161,17 +165,17 @@ class Scale:
         """Tokens of the tool definitions; 0 without tools."""
         if not tools.text:
             return 0
-        key = b"tools\0" + tools.digest
-        known = self._memo.get(self.name, key)
+        key = self.name, b"tools\0" + tools.digest
+        known = self._memo.get(key)
         if known is None:
             total = self.count(tools.text) + self.overheads.tools
             known = Weight(total=total, reasoning=0, parts=(), overhead=total)
-            self._memo.put(self.name, key, known)
+            self._memo.put(key, known)
         return known.total
 
     def tools_known(self, tools: Tools) -> bool:
         """Whether weighing these tools costs nothing any more."""
-        return not tools.text or self._memo.get(self.name, b"tools\0" + tools.digest) is not None
+        return not tools.text or self._memo.get((self.name, b"tools\0" + tools.digest)) is not None
 
     def weigh_system(self, conversation: Conversation) -> int:
         """Tokens of the system text outside the history."""
@@ -190,7 +194,9 @@ class Scale:
                 unseen += part.to_code
             elif isinstance(part, ToolCall) and part.caller:
                 unseen += 1
-        overhead = self.overheads.message + self.overheads.sequel * max(0, results - 1)
+        overhead = self.overheads.message
+        if results > 1:
+            overhead += self.overheads.sequel * (results - 1)
         if unseen and unseen == len(parts):
             overhead = 0
         return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=tuple(parts), overhead=overhead)
