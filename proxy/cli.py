@@ -157,6 +157,8 @@ def _serve(options: argparse.Namespace) -> int:
             raise
         server = settings.server
         text = f"server.host, server.port: cannot listen on {server.host}:{server.port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            text += "; if it is not this proxy that runs there already, take another one with --port"
         raise SettingsError(text) from error
 
 

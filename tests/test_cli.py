@@ -246,7 +246,8 @@ class TestServe:
 
         assert done.returncode == 2
         assert done.stderr == (
-            f"pruning-proxy: server.host, server.port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+            f"pruning-proxy: server.host, server.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
+            "if it is not this proxy that runs there already, take another one with --port\n"
         )
 
     def test_a_host_that_is_none_is_one_line(self):

@@ -32,7 +32,7 @@ from proxy.server.relay import Exchange, Terms, relay, way_to
 from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, endings, listeners, supervise
 from proxy.settings.values import Settings
-from proxy.wire.headers import check_request, wants_websocket
+from proxy.wire.headers import check_request, wants_page, wants_websocket
 from proxy.wire.path import Route, claimed, route, unchecked
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -92,7 +92,7 @@ class App:
                 await _lifespan(receive, send)
             return
         path = scope["raw_path"].decode("latin-1")
-        if path in _CONTROL or path.startswith("/_proxy/"):
+        if path in _CONTROL or path.startswith("/_proxy/") or (path == "/" and wants_page(scope["headers"])):
             await self._control(scope, receive, send)
             return
         goal = None

@@ -45,7 +45,7 @@ def run(command: str, options: argparse.Namespace, settings: Settings) -> int:
             found = inquiry.context(options.session)
             shown = context_screen(found)
         case "sessions":
-            found = inquiry.sessions(max(1, int(_number("--limit", options.limit, most=500))))
+            found = inquiry.sessions(int(_number("--limit", options.limit, least=1, most=500)))
             shown = sessions_screen(found)
         case "accuracy":
             found = inquiry.accuracy(_number("--hours", options.hours))
@@ -72,12 +72,12 @@ def _console() -> Console:
     return console
 
 
-def _number(flag: str, text: str, *, most: float = math.inf) -> float:
+def _number(flag: str, text: str, *, least: float = 0, most: float = math.inf) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = -1.0
-    if not 0 <= value <= most:
-        bounds = "of at least 0" if most == math.inf else f"from 0 to {most:g}"
+        value = math.nan
+    if not least <= value <= most:
+        bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
         raise SettingsError(f"{flag}: expected a number {bounds}, got {text!r}")
     return value

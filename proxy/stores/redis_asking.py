@@ -6,6 +6,7 @@ turn of the event loop ask goes out in one, and each gets the answers to its own
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -21,6 +22,8 @@ _AT_ONCE = 16
 """Round trips at the same time; more wait their turn, so that a burst opens no thousand connections."""
 _TOGETHER_BYTES = 128 * 1024
 """Of one pipeline: its answers come as a whole, so a crowd's would come too late for all of it on a narrow line."""
+_UNREACHED = re.compile(r"Error -?\d+ connecting to (?P<where>\S+)\. (?P<why>[^.(]+\w)")
+"""What redis-py says when it gets no connection; nothing has been sent then that could stand in it."""
 _WORD_BYTES = 512
 """What a command's word counts beside its own bytes: the answer to a key is an anchor, mostly."""
 
@@ -155,6 +158,9 @@ def _size_bytes(commands: Sequence[Command]) -> int:
 
 
 def _told(what: str, error: Exception) -> StoreError:
+    unreached = _UNREACHED.match(str(error))
+    if unreached is not None:
+        return StoreError(f"redis store: {what} failed: cannot reach {unreached['where']}: {unreached['why']}")
     # The server's texts repeat arguments of the command; the class and its first word say enough.
     word = str(error).partition(" ")[0]
     code = f" {word}" if word.isupper() and word.isalpha() else ""

@@ -135,6 +135,11 @@ def wants_websocket(named: Mapping[bytes, bytes]) -> bool:
     return upgrade is not None and b"websocket" in upgrade.lower()
 
 
+def wants_page(headers: Headers) -> bool:
+    """Whether the request comes from a browser that was sent to this address, and wants something to show."""
+    return b"text/html" in (first(headers, b"accept") or b"")
+
+
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer is a stream of server-sent events."""
     return (first(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")

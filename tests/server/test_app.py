@@ -64,6 +64,22 @@ async def test_own_pages_are_never_forwarded(path):
     assert server.heads == []
 
 
+async def test_a_browser_at_the_bare_address_gets_an_own_page_and_an_api_client_the_upstreams():
+    async with (
+        raw_server(answering(OK)) as server,
+        a_proxy(server.url, control=PlainTextResponse("own page")) as base,
+        a_client(base) as client,
+    ):
+        assert (await status_of(client, a_call(None, path="/", method="GET", headers=("accept: text/html,*/*",))))[
+            1
+        ] == b"own page"
+        assert server.heads == []
+        assert (await status_of(client, a_call(None, path="/", method="GET", headers=("accept: */*",))))[
+            1
+        ] != b"own page"
+    assert len(server.heads) == 1
+
+
 async def test_without_own_pages_there_is_still_the_health_page():
     async with a_proxy("http://127.0.0.1:9") as base, a_client(base) as client:
         assert await status_of(client, a_call(None, path="/healthz", method="GET")) == (200, b'{"status":"ok"}')

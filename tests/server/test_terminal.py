@@ -82,7 +82,8 @@ def test_each_report_is_json_when_asked(store, capsys, command, field):
         (["context", "nobody"], "no calls of session 'nobody'"),
         (["accuracy", "--hours", "soon"], "--hours: expected a number of at least 0, got 'soon'"),
         (["accuracy", "--hours", "-1"], "--hours"),
-        (["sessions", "--limit", "501"], "--limit: expected a number from 0 to 500"),
+        (["sessions", "--limit", "501"], "--limit: expected a number from 1 to 500"),
+        (["sessions", "--limit", "0"], "--limit: expected a number from 1 to 500, got '0'"),
     ],
 )
 def test_what_is_wrong_is_one_line(store, capsys, arguments, said):

@@ -9,6 +9,7 @@ from proxy.wire.headers import (
     listed,
     to_client,
     to_upstream,
+    wants_page,
     wants_websocket,
     with_listed,
     written,
@@ -158,6 +159,12 @@ def test_only_websocket_upgrades_count_as_such():
     assert wants_websocket({b"connection": b"Upgrade", b"upgrade": b"WebSocket"})
     assert not wants_websocket({b"connection": b"Upgrade, HTTP2-Settings", b"upgrade": b"h2c"})
     assert not wants_websocket({})
+
+
+def test_a_browser_asks_for_a_page_and_an_api_client_does_not():
+    assert wants_page([(b"accept", b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")])
+    assert not wants_page([(b"accept", b"*/*")])
+    assert not wants_page([])
 
 
 def test_an_event_stream_is_told_by_its_content_type():

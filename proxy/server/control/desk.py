@@ -1,5 +1,6 @@
 """What the pages of the control plane have to work with, and how they answer."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -95,15 +96,16 @@ def _methods(request: Request) -> str:
     return ", ".join(sorted(set(chain.from_iterable(reached))))
 
 
-def number(request: Request, name: str, default: float, *, most: float = float("inf")) -> float:
-    """A number of the query, from 0 to `most`."""
+def number(request: Request, name: str, default: float, *, least: float = 0, most: float = math.inf) -> float:
+    """A number of the query, from `least` to `most`."""
     given = request.query_params.get(name)
     try:
         value = default if given is None else float(given)
     except ValueError:
-        value = -1.0
-    if not 0 <= value <= most:
-        raise Wrong(400, "invalid_request_error", f"{name}: expected a number from 0 to {most:g}")
+        value = math.nan
+    if not least <= value <= most:
+        bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise Wrong(400, "invalid_request_error", f"{name}: expected a number {bounds}")
     return value
 
 

@@ -25,7 +25,7 @@ from proxy.wire.headers import Headers, first
 OPEN = frozenset({"/healthz", "/readyz"})
 """For orchestrators; they say nothing about anybody."""
 _FILES = "/_proxy/static/"
-_HOME = frozenset({"/_proxy", "/_proxy/"})
+_HOME = frozenset({"/", "/_proxy", "/_proxy/"})
 """The dashboard's own files are the same for everybody; where there is a token, they are what asks for it."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")

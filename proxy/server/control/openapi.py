@@ -71,7 +71,7 @@ PAGES: Final = (
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
 _QUERY: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "limit": ("Rows on a page, 1–500; 50 by default.", _NUMBER | {"maximum": 500}),
+    "limit": ("Rows on a page, 1–500; 50 by default.", _NUMBER | {"minimum": 1, "maximum": 500}),
     "offset": ("Rows to pass over.", _NUMBER | {"maximum": MOST_SESSIONS}),
     "find": (
         "Only those with this text in their id, name, model or upstream.",

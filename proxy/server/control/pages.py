@@ -67,6 +67,10 @@ def routes() -> list[BaseRoute]:
     async def slashless(_request: Request) -> Response:
         return RedirectResponse(HOME, 308)
 
+    async def nowhere(_request: Request) -> Response:
+        # Not for good, or browsers would keep it for whatever listens on that port next.
+        return RedirectResponse(HOME, 307)
+
     async def static(request: Request) -> Response:
         page = pages.get(request.path_params["path"])
         if page is None:
@@ -76,6 +80,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route(HOME, home),
         Route(HOME.rstrip("/"), slashless),
+        Route("/", nowhere),
         Route(STATIC + "{path:path}", static),
     ]
 

@@ -20,7 +20,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
     """The pages, given what they work with."""
 
     async def listed(request: Request) -> Response:
-        limit = max(1, int(number(request, "limit", 50, most=500)))
+        limit = int(number(request, "limit", 50, least=1, most=500))
         offset = int(number(request, "offset", 0, most=MOST_SESSIONS))
         # One more tells whether there are more.
         found = await _found(desk, text(request, "find").strip(), offset + limit + 1)
@@ -30,7 +30,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
 
     async def shown(request: Request) -> Response:
         session = request.path_params["session"]
-        limit = max(1, int(number(request, "limit", 50, most=500)))
+        limit = int(number(request, "limit", 50, least=1, most=500))
         before = number(request, "before", 0) or None
         turns = await calls_of(desk, session, limit=MOST_ROWS)
         queued, mode = len(desk.board.queued(session)), desk.board.orders.modes.get(session, "")

@@ -37,6 +37,13 @@ async def test_without_the_slash_one_is_led_there():
     assert (answer.status_code, answer.headers["location"]) == (308, "/_proxy/")
 
 
+async def test_from_the_bare_address_one_is_led_there_this_time():
+    async with browsing() as http:
+        answer = await http.get("/")
+
+    assert (answer.status_code, answer.headers["location"]) == (307, "/_proxy/")
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 async def test_each_file_is_served_and_asked_for_anew(name):
     async with browsing() as http:

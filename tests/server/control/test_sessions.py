@@ -72,7 +72,7 @@ async def test_what_is_looked_for_is_bounded():
     assert (answer.status_code, answer.json()["error"]["message"]) == (400, "find: expected at most 200 characters")
 
 
-@pytest.mark.parametrize("query", ["limit=x", "limit=-1", "limit=501", "offset=nan", "limit=1e9"])
+@pytest.mark.parametrize("query", ["limit=x", "limit=0", "limit=-1", "limit=501", "offset=nan", "limit=1e9"])
 async def test_pages_are_bounded(query):
     async with asking(a_desk()) as http:
         answer = await http.get(f"{API}?{query}")
