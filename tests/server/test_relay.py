@@ -524,7 +524,7 @@ async def test_the_log_says_why_an_upstream_failed():
 
     (event,) = [event for event in events if event["event"] == "upstream_failed"]
     assert event["upstream"] == "anthropic"
-    assert event["reason"] == "cannot connect to the upstream (ConnectionRefusedError)"
+    assert event["reason"] == "cannot connect to the upstream 127.0.0.1:9 (ConnectionRefusedError)"
 
 
 async def test_error_of_the_handler_is_an_error_in_the_clients_format_without_its_text():

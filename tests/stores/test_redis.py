@@ -153,6 +153,17 @@ async def test_after_a_freeze_no_answer_goes_to_the_wrong_question(own_redis, cl
     await store.close()
 
 
+async def test_a_server_that_is_not_there_is_named_without_the_password(clock):
+    port = free_port()
+    store = a_store(f"redis://:secret@127.0.0.1:{port}/0", clock)
+
+    with pytest.raises(
+        StoreError, match=rf"^redis store: learned failed: cannot reach 127\.0\.0\.1:{port}: Connect call failed$"
+    ):
+        await store.learned("factor")
+    await store.close()
+
+
 async def test_a_server_that_restarts_is_used_again_without_a_new_store(own_redis, clock):
     store = a_store(own_redis.url, clock)
     await store.learn("factor", b"1")

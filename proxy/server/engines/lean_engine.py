@@ -120,7 +120,9 @@ class LeanEngine:
                     Connection, sock=peer, ssl=tls, server_hostname=goal.host if tls else None
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
-            whom = "the HTTP proxy on the way to the upstream" if through is not None else "the upstream"
+            whom = f"the upstream {goal.host_header.decode()}"
+            if through is not None:
+                whom = f"the HTTP proxy {through.host}:{through.port} on the way to {whom}"
             # Its traceback ends in a frame that names the error, and that frame holds those of the call with its bodies.
             raise UpstreamUnreachable(f"cannot connect to {whom} ({_named(error)})") from error.with_traceback(None)
         self._open.add(connection)
@@ -221,6 +223,8 @@ def _named(error: Exception) -> str:
     """The kind of an error, for people: of the system's own where its class says nothing (EMFILE: too many open files)."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"{type(error).__name__}: {error.verify_message}; upstreams.NAME.ca_file names further authorities"
+    if isinstance(error, socket.gaierror):
+        return f"{type(error).__name__}: {error.strerror}"
     code = errno.errorcode.get(getattr(error, "errno", None) or 0) if type(error) is OSError else None
     return code or type(error).__name__
 

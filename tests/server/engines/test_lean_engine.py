@@ -1,4 +1,5 @@
 import errno
+import socket
 
 import pytest
 
@@ -37,6 +38,7 @@ async def test_a_certificate_that_is_not_trusted_is_said_to_be_so_with_what_to_d
         (OSError(errno.EMFILE, "Too many open files"), "EMFILE"),
         (OSError("several addresses"), "OSError"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "ConnectionRefusedError"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "gaierror: Name or service not known"),
     ],
 )
 async def test_why_there_is_no_connection_is_said_by_the_system_s_own_name_where_the_class_says_nothing(
@@ -46,5 +48,5 @@ async def test_why_there_is_no_connection_is_said_by_the_system_s_own_name_where
         raise error
 
     monkeypatch.setattr("aiohappyeyeballs.start_connection", start_connection)
-    with pytest.raises(UpstreamUnreachable, match=rf"cannot connect to the upstream \({said}\)"):
+    with pytest.raises(UpstreamUnreachable, match=rf"cannot connect to the upstream 127\.0\.0\.1:1 \({said}\)"):
         await LeanEngine().send(a_request("http://127.0.0.1:1"))
