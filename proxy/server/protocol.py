@@ -76,7 +76,7 @@ class Protocol(asyncio.Protocol):
         """See asyncio."""
         transport = self._transport = cast(asyncio.Transport, transport)
         self.server.connections.add(self)  # type: ignore[arg-type]  # names uvicorn's own classes
-        # With everything that a call's own has: a copy then needs no more room.
+        # With everything that a call's own has: of a copy only values are set then.
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -166,7 +166,8 @@ class Protocol(asyncio.Protocol):
         path, query = taken_apart(self._url)
         self._url, self._headers = b"", []
         named = dict(headers)
-        text, version = path.decode("ascii"), self._parser.get_http_version()
+        version = self._parser.get_http_version()
+        text = path.decode("ascii")
         method = self._parser.get_method().decode("ascii")
         cycle = Cycle(
             self,
@@ -176,15 +177,14 @@ class Protocol(asyncio.Protocol):
             length_known=b"content-length" in named,
             expects_continue=named.get(b"expect", b"").lower() == b"100-continue",
         )
-        cycle.scope = self._scope | {
-            "http_version": version,
-            "method": method,
-            "path": unquote(text) if "%" in text else text,
-            "raw_path": path,
-            "query_string": query,
-            "headers": headers,
-            "extensions": {SERVED: cycle},
-        }
+        scope = cycle.scope = self._scope.copy()
+        scope["http_version"] = version
+        scope["method"] = method
+        scope["path"] = unquote(text) if "%" in text else text
+        scope["raw_path"] = path
+        scope["query_string"] = query
+        scope["headers"] = headers
+        scope["extensions"] = {SERVED: cycle}
         self._last = cycle
         if self._current is None:
             self._begin(cycle)

@@ -154,10 +154,11 @@ def _check_repeated(headers: Headers) -> None:
 
 def _without(headers: Headers, names: frozenset[bytes], drop: Iterable[bytes]) -> Headers:
     """All but those under `names`, which hold `connection`, those that a Connection header lists, and `drop`."""
-    kept = [header for header in headers if header[0] not in names]
+    kept: Headers = []
     further = set(drop)
-    if b"connection" in dict(headers):
-        for name, value in headers:
-            if name == b"connection":
-                further.update([token.strip().lower() for token in value.split(b",")])
+    for header in headers:
+        if header[0] not in names:
+            kept.append(header)
+        elif header[0] == b"connection":
+            further.update([token.strip().lower() for token in header[1].split(b",")])
     return [header for header in kept if header[0] not in further] if further else kept
