@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     from proxy.server.protocol import Protocol
 
 SERVED = "pruning_proxy.served"
-"""ASGI extension: the `Cycle`, for `watch` and `pass_on`."""
-BODY_FOLLOWS = "pruning_proxy.body_follows"
-"""Key of a `http.response.start`: True when the body's first bytes are sent next without waiting for anything, False when
-they are not. Without it an answer's head waits for them, at most until the end of this loop turn, which costs another."""
+"""ASGI extension: the `Cycle`, for what it offers beyond ASGI."""
 _PIECE_BYTES = 1024 * 1024
 """A body of known length reaches the application in pieces of this size, not of a socket's."""
 _FEW_BYTES = 64 * 1024
 """More of any other body is not read before the application has taken it."""
 _NO_BODY = frozenset({204, 304})
+_REFRAMED = frozenset({b"connection", b"transfer-encoding"})  # written anew
 _FAILED = b"Internal Server Error"
 
 log = structlog.get_logger("proxy.server")
@@ -134,10 +132,10 @@ class Cycle:
             when_left()
             self._task.cancel()
 
-    # For an application that knows more than ASGI
+    # For an application that knows more than ASGI: see `incoming.Served`
 
     def watch(self, when_left: Callable[[], None] | None) -> None:
-        """When the client leaves, call this and cancel the task of the call. None: no longer."""
+        """See `Served.watch`."""
         self._when_left = when_left
         if self.gone:
             self.left()
@@ -145,8 +143,24 @@ class Cycle:
             # A paused transport notices nothing, and the last piece of a body may have paused it.
             self._connection.resume_reading()
 
+    def start(self, status: int, headers: Headers, *, body_follows: bool | None) -> bool:
+        """See `Served.start`."""
+        if self._connection.room is not None:
+            return False
+        if not self.gone:
+            self._start(status, headers, body_follows=body_follows)
+        return True
+
+    def finish(self, body: bytes) -> bool:
+        """See `Served.finish`."""
+        if self._connection.room is not None:
+            return False
+        if not self.gone:
+            self._continue(body, more=False)
+        return True
+
     def pass_on(self, body: bytes) -> bool:
-        """What `send` does with a piece of the body, at once. False: the next one is for `send`, which waits for room."""
+        """See `Served.pass_on`."""
         if self.gone:
             return False
         self._continue(body, more=True)
@@ -181,7 +195,7 @@ class Cycle:
         if kind == "http.response.body" and self.started and not self.answered:
             self._continue(message.get("body", b""), more=message.get("more_body", False))
         elif kind == "http.response.start" and not self.started:
-            self._start(message["status"], message.get("headers", ()), body_follows=message.get(BODY_FOLLOWS))
+            self._start(message["status"], message.get("headers", ()))
         else:
             raise RuntimeError(f"{kind} is not what an application may send now")
 
@@ -219,11 +233,14 @@ class Cycle:
         self._continue(_FAILED, more=False)
 
     def _start(self, status: int, headers: Headers, *, body_follows: bool | None = None) -> None:
-        named = dict(headers)
-        length = named.get(b"content-length")
-        told = int(length) if length is not None else None
-        chunked = False
-        if b"connection" in named or b"transfer-encoding" in named:
+        told: int | None = None
+        reframed = chunked = False
+        for name, value in headers:
+            if name == b"content-length":
+                told = int(value)
+            elif name in _REFRAMED:
+                reframed = True
+        if reframed:
             headers = self._without_framing(headers)
         framing: Headers = []
         if self._method == "HEAD" or status in _NO_BODY:

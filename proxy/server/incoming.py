@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
 from proxy.errors import BodyTooLarge
+from proxy.wire.headers import Headers
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -16,8 +17,18 @@ class Served(Protocol):
     def watch(self, when_left: Callable[[], None] | None) -> None:
         """When the client leaves, call this and cancel the task of the call. None: no longer."""
 
+    def start(self, status: int, headers: Headers, *, body_follows: bool | None) -> bool:
+        """Send the answer's head without waiting. False: it is for `send`, which waits for room.
+
+        `body_follows`: whether the body's first bytes come next, without waiting for anything. None: not known; then the head
+        waits for them, at most until the end of this loop turn, which costs another.
+        """
+
     def pass_on(self, body: bytes) -> bool:
         """Send a piece of the answer's body without waiting. False: the next one is for `send`, which waits for room."""
+
+    def finish(self, body: bytes) -> bool:
+        """Send the last piece of the answer's body without waiting. False: it is for `send`, which waits for room."""
 
 
 class ClientGone(Exception):

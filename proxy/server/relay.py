@@ -6,14 +6,14 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from proxy.errors import ProxyError, UpstreamBroken, UpstreamError
 from proxy.server.copying import Copying
-from proxy.server.cycle import BODY_FOLLOWS, SERVED
+from proxy.server.cycle import SERVED
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse, Way
 from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
@@ -126,7 +126,7 @@ class Exchange:
         self,
         body: bytes | AsyncIterator[bytes] | None,
         *,
-        drop: Iterable[bytes] = (),
+        drop: Collection[bytes] = (),
         add: Sequence[tuple[bytes, bytes]] = (),
         target: bytes | None = None,
         meanwhile: Callable[[], object] | None = None,
@@ -210,8 +210,8 @@ class Exchange:
         self._status = answer.status
         # A transform may keep all back that is here.
         follows = None if transform is not None else bool(held) or answer.ready
-        start = {"type": "http.response.start", "status": answer.status, "headers": head, BODY_FOLLOWS: follows}
-        await self._send(start)
+        if self._served is None or not self._served.start(answer.status, head, body_follows=follows):
+            await self._send({"type": "http.response.start", "status": answer.status, "headers": head})
         try:
             send = beat.forward if beat is not None else self._send
             last = await forwarded(answer, held, transform, copying, send, None if beats else self._served)
@@ -221,7 +221,8 @@ class Exchange:
         if not answer.complete:
             return self._ended("truncated", answer.error or UpstreamBroken("the upstream's answer broke off"))
         piece = last if transform is None else (transform(last) if last else b"") + transform(b"")
-        await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+        if self._served is None or not self._served.finish(piece):
+            await self._send({"type": "http.response.body", "body": piece, "more_body": False})
         # No sooner: who leaves while the last bytes still wait for room has left before the end.
         self._incoming.answered(whole=True)
         if copying is not None and last:
@@ -253,7 +254,8 @@ class Exchange:
         self._incoming.answered(whole=end.outcome in ("complete", "refused"))
         try:
             for answer in self._answers:
-                await answer.aclose()
+                if not answer.complete:
+                    await answer.aclose()
         finally:
             # What is called knows this exchange: the two must not hold each other, with all bodies, until a collection.
             on_end, self.on_end = self.on_end, None

@@ -5,7 +5,7 @@ two). Rules: RFC 9110 section 7.6.1 (hop-by-hop), RFC 9112 sections 5.2 and 6.1â
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import itemgetter
 
 from proxy.errors import BadRequest
@@ -79,12 +79,12 @@ def check_request(headers: Headers) -> dict[bytes, bytes]:
     return named
 
 
-def to_upstream(headers: Headers, *, drop: Iterable[bytes] = ()) -> Headers:
+def to_upstream(headers: Headers, *, drop: Collection[bytes] = ()) -> Headers:
     """The client's headers as the upstream may see them; `drop`: further lower-case names to leave out."""
     return _without(headers, _NOT_UPSTREAM, drop)
 
 
-def to_client(headers: Headers, *, status: int, drop: Iterable[bytes] = ()) -> Headers:
+def to_client(headers: Headers, *, status: int, drop: Collection[bytes] = ()) -> Headers:
     """The upstream's headers as the client may see them.
 
     Content-Length stays (it is true as long as the body is untouched), but not where there is no body to have a
@@ -152,13 +152,13 @@ def _check_repeated(headers: Headers) -> None:
             raise BadRequest(f"conflicting {name.decode()} headers")
 
 
-def _without(headers: Headers, names: frozenset[bytes], drop: Iterable[bytes]) -> Headers:
+def _without(headers: Headers, names: frozenset[bytes], drop: Collection[bytes]) -> Headers:
     """All but those under `names`, which hold `connection`, those that a Connection header lists, and `drop`."""
     kept: Headers = []
-    further = set(drop)
+    further = drop
     for header in headers:
         if header[0] not in names:
             kept.append(header)
         elif header[0] == b"connection":
-            further.update([token.strip().lower() for token in header[1].split(b",")])
+            further = {*further, *(token.strip().lower() for token in header[1].split(b","))}
     return [header for header in kept if header[0] not in further] if further else kept

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.server.cycle import BODY_FOLLOWS, SERVED
+from proxy.server.cycle import SERVED
 from tests.server.clients import a_call
 from tests.server.wires import answering, chunk, connected, start
 
@@ -69,16 +69,52 @@ async def test_answer_that_breaks_off_after_its_head_still_shows_the_head():
     assert transport.closing
 
 
-@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("follows", [True, False, None])
 async def test_application_may_say_whether_the_body_follows_its_head_at_once(follows):
     async def app(scope, receive, send):
-        headers = [(b"content-length", b"4")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers, BODY_FOLLOWS: follows})
-        await chunk(send, b"abcd", more=False)
+        served = scope["extensions"][SERVED]
+        assert served.start(200, [(b"content-length", b"4")], body_follows=follows)
+        assert served.finish(b"abcd")
 
     _, transport = await played(app)
 
-    assert transport.written == ([HEAD + b"abcd"] if follows else [HEAD, b"abcd"])
+    assert transport.written == ([HEAD, b"abcd"] if follows is False else [HEAD + b"abcd"])
+
+
+async def test_without_room_nothing_is_sent_at_once():
+    async def app(scope, receive, send):
+        served = scope["extensions"][SERVED]
+        protocol.pause_writing()
+        assert not served.start(200, [(b"content-length", b"4")], body_follows=True)
+        protocol.resume_writing()
+        await start(send)
+        protocol.pause_writing()
+        assert not served.finish(b"abcd")
+        assert transport.written == []
+        protocol.resume_writing()
+        assert served.finish(b"abcd")
+
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await turns()
+
+    assert transport.written == [HEAD + b"abcd"]
+
+
+async def test_what_is_sent_at_once_to_a_client_that_has_left_is_dropped():
+    async def app(scope, receive, send):
+        served = scope["extensions"][SERVED]
+        protocol.connection_lost(None)
+        assert served.start(200, [(b"content-length", b"4")], body_follows=True)
+        assert served.finish(b"abcd")
+        done.append(served.started)
+
+    done = []
+    protocol, transport = connected(app)
+    protocol.data_received(a_call(None, method="GET"))
+    await turns()
+
+    assert (done, transport.written) == ([False], [])
 
 
 async def test_head_for_a_client_that_has_left_is_dropped():

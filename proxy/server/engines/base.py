@@ -115,7 +115,7 @@ class UpstreamResponse(Protocol):
     headers: Headers
     """Raw, in order, duplicates kept; names in lower case."""
     complete: bool
-    """True once the body has ended as its framing promised."""
+    """True once the body has ended as its framing promised; then nothing is left to let go."""
     error: UpstreamError | None
     """Why the body ended early, once it has."""
 

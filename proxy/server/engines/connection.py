@@ -83,8 +83,7 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """There is something to take, or nothing more to come."""
         return self._arrived.size > 0 or self.complete or self.error is not None
 

@@ -134,6 +134,7 @@ class _Response:
             self.error = _mapped(error)
             return b""
         self.complete = True
+        await self._response.aclose()
         return b""
 
     async def pour(self, into: Callable[[bytes], bool]) -> None:

@@ -172,14 +172,14 @@ class _Response:
     @property
     def ready(self) -> bool:
         """See `UpstreamResponse.ready`."""
-        return self._connection is None or self._connection.ready
+        return self._connection is None or self._connection.is_ready()
 
     async def read(self) -> bytes:
         """See `UpstreamResponse.read`."""
         connection = self._connection
         if connection is None:
             return b""
-        while not connection.ready:
+        while not connection.is_ready():
             await connection.news()
         chunk = connection.take()
         if connection.complete:
