@@ -18,7 +18,7 @@ class Ahead:
         self._call: Call | None = None
         self._sent_at = time.perf_counter()
 
-    def __call__(self) -> Call | None:
+    def predicted(self) -> Call | None:
         """The predicted call; None where predicting tripped, which is counted: then it is relayed unread."""
         predict, self._predict = self._predict, None
         if predict is not None:

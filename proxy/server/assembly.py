@@ -53,7 +53,7 @@ async def assembled(settings: Settings) -> AsyncIterator[App]:
     await board.start()
     try:
         async with given_back():
-            yield App(settings, engine, handler=handler, control=control, leave=watch.feed.end, join=watch.join)
+            yield App(settings, engine, handler=handler.take, control=control, leave=watch.feed.end, join=watch.join)
     finally:
         await watch.numbers.aclose()
         await board.aclose()

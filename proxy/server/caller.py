@@ -7,6 +7,9 @@ from hashlib import blake2b
 from proxy.server.keys import CREDENTIALS, keys_in
 from proxy.wire.body import loads
 
+_DIGEST = blake2b(digest_size=16, person=b"caller")
+"""Of nothing yet: to copy it takes half as long as to make another."""
+
 
 def caller_of(named: Mapping[bytes, bytes], query: bytes, *, key_name: str) -> str:
     """A name for the caller that never holds a credential: the proxy key's name, else a digest of what it presented.
@@ -20,8 +23,9 @@ def caller_of(named: Mapping[bytes, bytes], query: bytes, *, key_name: str) -> s
         presented = keys_in(query)
     if not presented:
         return ""
-    stable = b"\0".join(map(_stable, presented))
-    return blake2b(stable, digest_size=16, person=b"caller").hexdigest()
+    digest = _DIGEST.copy()
+    digest.update(b"\0".join(map(_stable, presented)))
+    return digest.hexdigest()
 
 
 def _stable(credential: bytes) -> bytes:

@@ -85,7 +85,7 @@ class Handler:
         transcripts = Transcripts(settings.store.transcripts) if settings.store.transcripts else None
         self._settler = Settler(self.shared, keeps_originals=settings.store.originals, transcripts=transcripts)
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def take(self, exchange: Exchange) -> None:
         """Take one call."""
         dialect = dialect_for(exchange.route.rest_path) if exchange.method == "POST" else None
         if dialect is None:
@@ -112,11 +112,11 @@ class Handler:
     async def _ahead(self, exchange: Exchange, raw: bytes, ahead: Ahead) -> None:
         """A call that nothing can change: it is predicted while it is on its way."""
         self.shared.watch.open_calls += 1
-        exchange.on_end = lambda end: self._settler.add(ahead(), end)
+        exchange.on_end = lambda end: self._settler.add(ahead.predicted(), end)
         sending = time.perf_counter()
-        answer = await exchange.send_upstream(raw, meanwhile=ahead)
+        answer = await exchange.send_upstream(raw, meanwhile=ahead.predicted)
         came = time.perf_counter()
-        call = ahead()
+        call = ahead.predicted()
         if call is None:
             await exchange.respond(answer)
             return

@@ -203,7 +203,7 @@ async def a_house(
         handler = Handler(settings, ledger, engine)
         stack.push_async_callback(engine.aclose)
         stack.push_async_callback(handler.aclose)
-        base = await stack.enter_async_context(serving(App(settings, engine, handler=handler), http=Protocol))
+        base = await stack.enter_async_context(serving(App(settings, engine, handler=handler.take), http=Protocol))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=10.0))
         yield House(base=base, http=http, handler=handler, ledger=ledger, settings=settings)
 
