@@ -41,7 +41,7 @@ def context_screen(shown: Overview) -> RenderableType:
         parts += ["", "[bold]Tool results by tool[/bold] (as the client sent them)", _by_tool(shown)]
     if shown.edits or shown.decisions:
         counts = ", ".join(f"{count} × {kind}" for kind, count in sorted(shown.edits.items())) or "none in force"
-        more = "; the newest decisions, `--edits` shows all" if len(shown.decisions) > _NEWEST else ""
+        more = " (the newest decisions; `--edits` shows all)" if len(shown.decisions) > _NEWEST else ""
         parts += [
             "",
             f"[bold]Edits[/bold]: {counts}{more}",

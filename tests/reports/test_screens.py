@@ -230,7 +230,7 @@ def test_the_context_display_says_when_it_lists_only_the_newest_decisions():
 
     assert "clear read -1:" in ten
     assert "--edits" not in ten
-    assert "the newest decisions, `--edits` shows all" in " ".join(eleven.split())
+    assert "(the newest decisions; `--edits` shows all)" in " ".join(eleven.split())
     assert "clear read -1:" not in eleven
 
 
