@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.reports.words import percent, tokens
+from proxy.reports.words import dollars, percent, tokens
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +34,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose request, as the client sent it, is longer than the model's window ..."""
     sent_over: int
     """... and those that would still have been, had not a summary been made."""
+    input_price: float | None
+    """US dollars of one plain input token; None where the price table does not know the model."""
 
 
 _HEADER = ("conversation", "profile", "calls", "input tokens", "fewer", "cheaper", "regret", "breaks")
@@ -49,8 +51,11 @@ Estimated and simulated: input only, cache always warm, answers as they were."""
 
 
 def replay_rows(rows: Sequence[Replayed]) -> list[dict[str, Any]]:
-    """The rows with the table's shares, each from 0 to 1: `fewer`, `cheaper` (negative is dearer), `regret`."""
-    return [{**msgspec.structs.asdict(row), **_shares([row])} for row in rows]
+    """The rows with the table's shares, each from 0 to 1: `fewer`, `cheaper` (negative is dearer), `regret`.
+
+    And with `direct_dollars` and `dollars`, the two costs in money; None where no price is known.
+    """
+    return [{**msgspec.structs.asdict(row), **_shares([row]), **_dollars(row)} for row in rows]
 
 
 def replay_text(rows: Sequence[Replayed], width: int = 80) -> str:
@@ -62,7 +67,7 @@ def replay_text(rows: Sequence[Replayed], width: int = 80) -> str:
     lines = [_HEADER, *(_cells(row.name, [row]) for row in rows)]
     if len(rows) > len(by_profile):
         lines += [_cells("all together", chosen) for chosen in by_profile.values()]
-    notes = [line for note in (_models(rows), _over(by_profile)) for line in wrap(note, width)]
+    notes = [line for note in (_money(by_profile), _models(rows), _over(by_profile)) for line in wrap(note, width)]
     return "\n".join([*_aligned(lines, width), "", *_bars(by_profile, width), "", _LEGEND, *notes])
 
 
@@ -76,6 +81,12 @@ def _shares(rows: Sequence[Replayed]) -> dict[str, float]:
         "cheaper": _saved(sum(row.direct_cost for row in rows), sum(row.cost for row in rows)),
         "regret": sum(row.regrets for row in rows) / (sum(row.calls for row in rows) or 1),
     }
+
+
+def _dollars(row: Replayed) -> dict[str, float | None]:
+    price = row.input_price
+    costs = {"direct_dollars": row.direct_cost, "dollars": row.cost}
+    return {name: None if price is None else cost * price for name, cost in costs.items()}
 
 
 def _saved(before: float, after: float) -> float:
@@ -121,6 +132,20 @@ def _bars(by_profile: dict[str, list[Replayed]], width: int) -> Iterator[str]:
             filled = round(room * min(1.0, max(0.0, share)))
             bar = "█" * filled + "·" * (room - filled)
             yield f"{profile:<{names}}  {label:<{labels}}  {bar}  {percent(100 * share):>8}"
+
+
+def _money(by_profile: dict[str, list[Replayed]]) -> str:
+    """What each profile would have saved, and which models' conversations are in no sum of money."""
+    said, unpriced = [], set[str]()
+    for profile, rows in by_profile.items():
+        priced = [(row, row.input_price) for row in rows if row.input_price is not None]
+        direct, sent = (sum(getattr(row, field) * price for row, price in priced) for field in ("direct_cost", "cost"))
+        said += [f"{profile} saves {dollars(direct - sent)} of {dollars(direct)}"] if priced else []
+        unpriced.update(row.model or "no model named" for row in rows if row.input_price is None)
+    without = (
+        f"No price is known of {', '.join(sorted(unpriced)[:_MOST_MODELS])}: in no sum of money." if unpriced else ""
+    )
+    return " ".join(filter(None, (f"At list prices {', '.join(said)}." if said else "", without)))
 
 
 def _models(rows: Sequence[Replayed]) -> str:

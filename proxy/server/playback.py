@@ -18,7 +18,7 @@ from proxy.errors import ProxyError
 from proxy.exchange.quoting import regrets
 from proxy.exchange.rehearsal import rehearse, script_of, totals
 from proxy.exchange.transcripts import conversations
-from proxy.pricing.prices import habit_for
+from proxy.pricing.prices import habit_for, price_for
 from proxy.pruning.policy import PRESETS
 from proxy.reports.replay import Replayed, replay_rows, replay_text
 from proxy.server.policies import prices_of
@@ -163,7 +163,7 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
     model = conversation.model
     encoding = tokenizer_for(model)
     scale = Scale(encoding=encoding, count=counter(encoding), dialect=conversation.dialect, model=model, memo=_MEMO)
-    prices = prices_of(habit_for(model))
+    prices, price = prices_of(habit_for(model)), price_for(model)
     longest, reserve, room = _room(model, conversation.max_output)
     arriving, pruning = PRESETS[profile]
     script = script_of(conversation, scale)
@@ -194,6 +194,7 @@ def replayed(name: str, conversation: Conversation, profile: str) -> Replayed:
         regrets=regrets(script, steps),
         direct_over=sum(step.direct > longest for step in steps),
         sent_over=sum(step.sent > longest for step in steps),
+        input_price=None if price is None else price.rates.input,
     )
 
 

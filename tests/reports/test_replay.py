@@ -7,7 +7,7 @@ def a_row(**more):
     known = {
         "name": "session.jsonl", "model": "m", "profile": "gentle", "calls": 10, "direct_tokens": 1000,
         "sent_tokens": 600, "direct_cost": 400.0, "cost": 300.0, "breaks": 2, "regrets": 1,
-        "direct_over": 0, "sent_over": 0,
+        "direct_over": 0, "sent_over": 0, "input_price": 5e-6,
     }  # fmt: skip
     return Replayed(**{**known, **more})
 
@@ -75,6 +75,19 @@ def test_the_models_whose_prices_were_taken_are_named_the_most_frequent_first():
     text = replay_text([a_row(model=model, profile=profile) for model in models for profile in ("gentle", "bold")], 200)
 
     assert "Prices and windows: m2 (2), m1 (1), m3 (1), m4 (1), m5 (1), m6 (1) and 2 more;" in text
+
+
+def test_money_is_told_at_list_prices_and_models_without_one_are_named():
+    rows = [a_row(direct_cost=2e6, cost=1.5e6), a_row(profile="bold", direct_cost=2e6, cost=1e6)]
+    strangers = [a_row(profile=profile, model="who", input_price=None) for profile in ("gentle", "bold")]
+
+    assert "At list prices gentle saves $2.50 of $10.00, bold saves $5.00 of $10.00." in replay_text(rows, 200)
+    mixed = replay_text([*rows, *strangers], 200)
+    assert "bold saves $5.00 of $10.00. No price is known of who: in no sum of money." in mixed
+    assert "list prices" not in replay_text(strangers, 200)
+    known, unknown = replay_rows([rows[0], strangers[0]])
+    assert (known["direct_dollars"], known["dollars"]) == pytest.approx((10.0, 7.5))
+    assert (unknown["direct_dollars"], unknown["dollars"]) == (None, None)
 
 
 def test_calls_that_do_not_fit_the_window_are_counted_where_there_are_any():
