@@ -80,6 +80,22 @@ def test_what_a_young_reference_points_to_is_as_young():
     assert may_go(situation, Protection(99, 99)) == [2, 4, 8]
 
 
+def test_what_another_line_has_superseded_stands_in_this_one():
+    first = rounds(words("a", 100))
+    theirs = [*first, call("x"), result("x", words("b", 100)), call("y"), result("y", words("c", 100))]
+    ours = answered([*first, call("z", arguments="{}"), result("z", words("a", 100))])
+    keys = a_situation(ours).keys
+    pointer = Replace(
+        at=keys[4], part=0, kind="repeat", text="[as above]", reason="", tool="read", tokens_before=100,
+        tokens_after=3, of=keys[2],
+    )  # fmt: skip
+    ages = Ages()
+
+    assert may_go(a_situation(answered(theirs)), Protection(200, 200), ages=ages) == [2, 4]
+    assert may_go(a_situation(ours, Plan((pointer,))), Protection(10, 10), ages=ages) == []
+    assert may_go(a_situation(ours), Protection(110, 110), ages=ages) == [2]
+
+
 def test_what_is_needed_word_for_word_is_protected_longer():
     messages = rounds(*(words(label, 100) for label in "abcd"))
     situation = a_situation(answered(messages))
@@ -87,6 +103,12 @@ def test_what_is_needed_word_for_word_is_protected_longer():
 
     assert may_go(situation, protection) == [2, 6]
     assert may_go(situation, protection._replace(most=250)) == [2, 4, 6]
+
+
+def test_as_many_tokens_as_are_protected_do_not_make_old_and_part_of_one_more_does():
+    situation = a_situation(answered(rounds(*(words(label, 100) for label in "ab"))))
+
+    assert [may_go(situation, Protection(tokens, tokens)) for tokens in (99.5, 100, 100.5)] == [[2, 4], [2], [2]]
 
 
 def test_the_newest_results_are_kept_where_the_policy_says_so():
@@ -131,24 +153,26 @@ def _comes_again(results, position):
     return made is not None and any(one.made == made and one.edit is None and not one.result.is_error for one in later)
 
 
+def rarely(draw) -> bool:
+    return draw(st.integers(0, 5)) == 5
+
+
 @st.composite
 def steps(draw) -> list[Message]:
     """One or more calls, and their results: some are missing, some come twice, some answer nobody."""
-    ids = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3))
+    ids = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=not rarely(draw)))
     made = [
         ToolCall(call_id=one, name=draw(st.sampled_from(["read", "todo_write"])), arguments=draw(st.sampled_from("xy")))
         for one in ids
     ]
-    texts = st.builds(words, st.sampled_from("abc"), st.integers(1, 60))
+    texts = st.builds(words, st.sampled_from("abc"), st.sampled_from([40, 60, 20, 1]))
     found = [
-        ToolResult(
-            call_id=one, text=draw(texts), is_error=draw(st.integers(0, 5)) == 0, fixed=draw(st.integers(0, 9)) == 0
-        )
-        for one in draw(st.lists(st.sampled_from([*ids, *ids, "z"]), max_size=4))
+        ToolResult(call_id=one, text=draw(texts), is_error=rarely(draw), fixed=rarely(draw))
+        for one in (draw(st.lists(st.sampled_from([*ids, "z"]), max_size=4)) if rarely(draw) else ids)
     ]
     together = draw(st.booleans())
     messages = [a_message("tool", *found)] if together and found else [a_message("tool", one) for one in found]
-    more = [user()] if draw(st.integers(0, 3)) == 0 else []
+    more = [user()] if rarely(draw) else []
     return [a_message("assistant", *made), *messages, *more]
 
 
@@ -176,6 +200,7 @@ PROTECTIONS = [
     Protection(0, 0),
     Protection(30, 100, lambda standing: "a" in standing.text[:1]),
     Protection(59.5, 59.5),
+    Protection(60, 100.5, lambda standing: standing.message % 2 == 0),
     Protection(80, 10, lambda standing: standing.message % 2 == 0),
 ]
 POLICIES = [
@@ -190,22 +215,22 @@ def test_an_account_that_goes_on_says_what_one_says_that_is_begun_anew(data):
     """Over turns that add, forks that take back, summaries, and plans that grow or are another line's."""
     ages, lines = Ages(), [([user()], EMPTY_PLAN)]
     protection, policy = data.draw(st.sampled_from(PROTECTIONS)), data.draw(st.sampled_from(POLICIES))
-    for _ in range(data.draw(st.integers(1, 8))):
-        messages, plan = data.draw(st.sampled_from(lines))
-        if data.draw(st.integers(0, 3)) == 0:
+    for _ in range(data.draw(st.integers(2, 10))):
+        messages, plan = data.draw(st.sampled_from([*lines, *lines[-1:] * 10]))
+        if rarely(data.draw):
             messages = messages[: data.draw(st.integers(1, len(messages)))]
-        messages = [*messages, *(one for step in data.draw(st.lists(steps(), max_size=2)) for one in step)]
+        messages = [*messages, *(one for step in data.draw(st.lists(steps(), min_size=1, max_size=3)) for one in step)]
         before = a_situation(messages, plan)
         plan = plan.with_edits(data.draw(edits(before)))
-        if data.draw(st.integers(0, 7)) == 0:
+        if rarely(data.draw):
             last = before.keys[data.draw(st.integers(0, len(messages) - 1))]
             summary = Summarise(
                 first=before.keys[0], last=last, text="", reason="", tokens_before=1, tokens_after=1, by_model=False
             )
             plan = plan.with_edits((summary,))
-        if data.draw(st.integers(0, 5)) == 0:
+        if rarely(data.draw):
             protection, policy = data.draw(st.sampled_from(PROTECTIONS)), data.draw(st.sampled_from(POLICIES))
-        situation = a_situation(messages, plan, seen=data.draw(st.integers(0, len(messages))))
+        situation = a_situation(messages, plan, seen=len(messages) - data.draw(st.integers(0, 3)))
         known = a_situation(messages, plan, seen=situation.seen, results=results_by_message(situation))
         expected = [one._replace(broken=False) for one in plainly(situation, protection, policy)]
 
