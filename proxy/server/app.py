@@ -25,7 +25,7 @@ from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.engines.base import Engine
 from proxy.server.heartbeat import Send
 from proxy.server.incoming import ClientGone, Message, Receive
-from proxy.server.keys import KeyRing, with_own_key
+from proxy.server.keys import KeyRing
 from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
 from proxy.server.relay import Exchange, Terms, relay, way_to
@@ -110,10 +110,9 @@ class App:
 
     def _admit(self, scope: Message, receive: Receive, send: Send, goal: Route) -> Exchange:
         headers = scope["headers"]
-        query: bytes = scope["query_string"]
         own_key = self._own_keys.get(goal.upstream_name, "")
         # First the key: who has none learns nothing, not even which upstreams there are.
-        caller = self._keys.check(headers, query, own_api_key=bool(own_key))
+        caller = self._keys.check(headers, scope["query_string"], own_api_key=bool(own_key))
         way = self._ways.get(goal.upstream_name)
         if way is None:
             raise UnknownUpstream(f"no upstream {goal.upstream_name!r} has an address; give it one by --upstream")
@@ -122,20 +121,10 @@ class App:
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
         if int(named.get(b"content-length", b"0")) > self._terms.limit_bytes:
             raise BodyTooLarge(f"the request body is larger than {self._terms.limit_bytes} bytes")
+        exchange = Exchange(scope, receive, send, goal, way, caller, named, self._terms)
         if own_key:
-            headers, query = with_own_key(headers, query, upstream_name=goal.upstream_name, api_key=own_key)
-        return Exchange(
-            scope,
-            receive,
-            send,
-            route=goal,
-            way=way,
-            caller=caller,
-            headers=headers,
-            named=named,
-            query=query,
-            terms=self._terms,
-        )
+            exchange.present(own_key)
+        return exchange
 
     async def _handled(self, exchange: Exchange) -> None:
         try:

@@ -18,6 +18,7 @@ from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse,
 from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
+from proxy.server.keys import with_own_key
 from proxy.server.refusals import ErrorBody, send_json
 from proxy.settings.detours import detour_of
 from proxy.settings.values import Upstream
@@ -71,13 +72,10 @@ class Exchange:
         scope: Message,
         receive: Receive,
         send: Send,
-        *,
         route: Route,
         way: Way,
         caller: str,
-        headers: Headers,
         named: Mapping[bytes, bytes],
-        query: bytes,
         terms: Terms,
     ) -> None:
         self.method: str = scope["method"]
@@ -85,18 +83,17 @@ class Exchange:
         self.caller = caller
         """Name of the proxy key that came; empty when none is required."""
         self.client_headers: Headers = scope["headers"]
-        """As the client sent them; `to_upstream` of `headers` is what goes on."""
+        """As the client sent them; what goes on may hold another key (`present`)."""
         self.named = named
         """The first value under each name of the client's headers."""
-        self.query = query
+        self.query: bytes = scope["query_string"]
         self.on_end: Callable[[End], None] | None = None
         """Called once, after the last byte, whatever happened; must not raise."""
         self.end: End | None = None
         self._served: Served | None = scope.get("extensions", {}).get(SERVED)
         self._incoming = Incoming(receive, terms.limit_bytes, self._served)
         self._send = send
-        self._headers = headers
-        self._target = route.rest_path.encode("latin-1") + (b"?" + query if query else b"")
+        self._headers = self.client_headers
         self._way = way
         self._terms = terms
         self._status: int | None = None
@@ -109,6 +106,11 @@ class Exchange:
         return self._incoming.gone
 
     # The request
+
+    def present(self, api_key: str) -> None:
+        """Go on with the upstream's own API key instead of the client's credentials."""
+        name = self.route.upstream_name
+        self._headers, self.query = with_own_key(self._headers, self.query, upstream_name=name, api_key=api_key)
 
     def read_body(self) -> Awaitable[bytes]:
         """The whole body as it came; raises BodyTooLarge or ClientGone. From here on the client is watched."""
@@ -136,6 +138,8 @@ class Exchange:
         A body that was decoded and changed: pass `drop=(b"content-encoding",)`. May be called again; an answer that
         is not responded with is closed at the end. `meanwhile` is called once the request is on its way.
         """
+        if target is None:
+            target = self.route.rest_path.encode("latin-1") + (b"?" + self.query if self.query else b"")
         headers = to_upstream(self._headers, drop=drop)
         headers += add
         if body is None or isinstance(body, bytes):
@@ -148,9 +152,7 @@ class Exchange:
             self._terms.loop.call_soon(meanwhile)
         try:
             answer = await self._terms.engine.send(
-                UpstreamRequest(
-                    method=self.method, way=self._way, target=target or self._target, headers=headers, body=body
-                )
+                UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
             )
         except UpstreamError:
             if self._incoming.too_large is not None:
