@@ -62,17 +62,10 @@ class Cycle:
         "started",
     )
 
-    def __init__(
-        self,
-        connection: "Protocol",
-        *,
-        method: str,
-        keep_alive: bool,
-        knows_chunks: bool,
-        length_known: bool,
-        expects_continue: bool,
-    ) -> None:
-        self.scope: dict[str, Any] | None = None
+    def __init__(self, connection: "Protocol", scope: dict[str, Any], *, keep_alive: bool) -> None:
+        named = dict(scope["headers"])
+        scope["extensions"] = {SERVED: self}
+        self.scope: dict[str, Any] | None = scope
         """Until the call begins."""
         self.keep_alive = keep_alive
         """The connection may serve another call behind this one."""
@@ -83,10 +76,10 @@ class Cycle:
         self.gone = False
         """The client left before its answer was whole."""
         self._connection = connection
-        self._method = method
-        self._knows_chunks = knows_chunks
-        self._owes_continue = expects_continue
-        self._length_known = length_known
+        self._method: str = scope["method"]
+        self._knows_chunks = scope["http_version"] != "1.0"
+        self._owes_continue = named.get(b"expect", b"").lower() == b"100-continue"
+        self._length_known = b"content-length" in named
         self._body: list[bytes] = []
         self._taken_bytes = 0
         self._told = False

@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
-from proxy.server.cycle import SERVED, Cycle
+from proxy.server.cycle import Cycle
 from proxy.server.deadline import Deadline
 from proxy.server.target import taken_apart
 from proxy.wire.headers import Headers
@@ -165,26 +165,17 @@ class Protocol(asyncio.Protocol):
         headers, self._upgrading = self._upgrading or self._headers, None
         path, query = taken_apart(self._url)
         self._url, self._headers = b"", []
-        named = dict(headers)
         version = self._parser.get_http_version()
         text = path.decode("ascii")
-        method = self._parser.get_method().decode("ascii")
-        cycle = Cycle(
-            self,
-            method=method,
-            keep_alive=version != "1.0" and self._parser.should_keep_alive() and not self._ending,
-            knows_chunks=version != "1.0",
-            length_known=b"content-length" in named,
-            expects_continue=named.get(b"expect", b"").lower() == b"100-continue",
-        )
-        scope = cycle.scope = self._scope.copy()
+        scope = self._scope.copy()
         scope["http_version"] = version
-        scope["method"] = method
+        scope["method"] = self._parser.get_method().decode("ascii")
         scope["path"] = unquote(text) if "%" in text else text
         scope["raw_path"] = path
         scope["query_string"] = query
         scope["headers"] = headers
-        scope["extensions"] = {SERVED: cycle}
+        lasts = version != "1.0" and self._parser.should_keep_alive() and not self._ending
+        cycle = Cycle(self, scope, keep_alive=lasts)
         self._last = cycle
         if self._current is None:
             self._begin(cycle)
