@@ -179,10 +179,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     def comparable(self) -> int | None:
         """The actual input that the estimate can be held against.
 
-        None for nothing, for 0, and for more than the window holds (gateways that report running totals).
+        None for nothing, for 0, for more than the window holds (gateways that report running totals), and for our own
+        summary calls, which nobody estimated.
         """
         actual = self.usage.input_tokens
-        return None if not actual or (self.window is not None and actual > self.window) else actual
+        return (
+            None
+            if not actual or self.purpose == "summary" or (self.window is not None and actual > self.window)
+            else actual
+        )
 
     @property
     def error(self) -> int | None:

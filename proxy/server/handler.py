@@ -25,6 +25,7 @@ from proxy.server.call import Call, Shared
 from proxy.server.decide import decided
 from proxy.server.dispatch import Answer
 from proxy.server.engines.base import Engine, UpstreamResponse
+from proxy.server.events import say_calls
 from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
@@ -176,6 +177,7 @@ class Handler:
             purpose="summary",
             cost=cost(spent.observation.usage, known.price),
         )
+        say_calls([turn])
         self.shared.watch.settled(turn)
         try:
             await self.shared.ledger.settle(Settlement(None, turn))

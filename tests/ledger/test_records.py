@@ -30,6 +30,12 @@ def test_c42_more_than_the_window_holds_is_nothing_to_compare_with():
     assert turn.error is turn.error_percent is None
 
 
+def test_a_summary_call_was_not_estimated_and_has_no_error():
+    turn = a_turn(estimated=0, usage=Usage(input_tokens=34_746), purpose="summary")
+
+    assert turn.error is turn.error_percent is None
+
+
 def test_stored_forms_come_back_as_they_were():
     """Stores keep records as MessagePack."""
     anchor = an_anchor(usage=Usage(input_tokens=5), replies=(Reply(fingerprint=b"f" * 16, share=0.5, calls=2),))

@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.compaction.prompt import INSTRUCTION
 from proxy.server import summarizer
@@ -111,6 +112,19 @@ async def test_summary_call_is_a_row_of_its_own():
     assert (row.session, row.turn) == (main[0].session, 0)
     assert len(main) == 1
     assert main[0].turn == 1
+
+
+async def test_summary_call_has_a_log_line_of_its_own_so_that_the_log_adds_up_to_the_bill():
+    provider = a_provider(window=WINDOW)
+    with capture_logs() as events:
+        async with house_for(provider) as house:
+            await house.chat(long_history())
+            rows = [*await house.turns("summary"), *await house.turns("main")]
+
+    lines = [event for event in events if event["event"] == "context_estimate"]
+    assert [(line["purpose"], line["turn"]) for line in lines] == [("summary", 0), ("main", 1)]
+    assert [line["input_tokens"] for line in lines] == [row.usage.input_tokens for row in rows]
+    assert lines[0]["error"] is lines[0]["error_percent"] is None
 
 
 async def test_model_of_the_configuration_writes_the_summary_from_text():
