@@ -150,6 +150,9 @@ class Ages:
         if changed.isdisjoint(keys):
             return
         first = next(at for at, key in enumerate(keys) if key in changed)
+        if 2 * first < len(keys):
+            # Mostly it is old results that change: to begin anew takes less than to take back nearly all.
+            self._forget()
         while len(self._rows) > first:
             self._take_back()
         self._upto = (0, b"")
