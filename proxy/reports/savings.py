@@ -36,6 +36,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars for the client's calls."""
     unpruned: float
     """What they would have cost without the proxy."""
+    too_long: int
+    """Calls that without the proxy would have been longer than their model takes: `unpruned` has each as if cut to that."""
     summary_calls: int
     """Our own."""
     summaries: float
@@ -124,11 +126,18 @@ def bill(turns: Sequence[Turn]) -> Bill:
         output_tokens=sum(turn.usage.output_tokens or 0 for turn in own),
         paid=paid,
         unpruned=unpruned,
+        too_long=sum(map(_too_long, own)),
         summary_calls=len(made),
         summaries=summaries,
         saved=saved,
         saved_percent=round(100.0 * saved / unpruned, 2) if unpruned else None,
     )
+
+
+def _too_long(turn: Turn) -> bool:
+    """Whether the provider would have refused the request as the client sent it."""
+    limits = [limit for limit in (turn.window, turn.max_input) if limit]
+    return bool(turn.removed_tokens and limits) and (turn.usage.input_tokens or 0) + turn.removed_tokens > min(limits)
 
 
 def _lines(turns: Iterable[Turn], key_of: Callable[[Turn], str], *, named: bool = False) -> list[Line]:

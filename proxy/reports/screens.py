@@ -236,12 +236,15 @@ def savings_screen(shown: Savings) -> RenderableType:
 
 
 def _headline(total: Bill) -> Iterator[str]:
-    more = "" if total.saved >= 0 else " (the proxy cost more than it saved)"
+    more = "" if total.saved >= 0 or total.too_long else " (the proxy cost more than it saved)"
     yield f"[bold]Saved: {dollars(total.saved)} net ({signed_percent(total.saved_percent)})[/bold]{more}"
     yield f"  would have been paid   {dollars(total.unpruned)}"
     yield f"  paid                   {dollars(total.paid)}"
     yield f"  summary calls          {dollars(total.summaries)} ({tokens(total.summary_calls)} calls)"
     yield f"  tokens removed         {tokens(total.removed_tokens)} of {tokens(total.input_tokens + total.removed_tokens)}"
+    if total.too_long:
+        calls = f"{tokens(total.too_long)} of {tokens(total.calls)} calls"
+        yield f"  beyond the window      {calls} without the proxy: as if cut to it"
     if total.would_remove_tokens:
         yield f"  only observed          {tokens(total.would_remove_tokens)} tokens would have been removed"
     if total.priced < total.calls:

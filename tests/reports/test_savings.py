@@ -55,6 +55,17 @@ def test_tokens_are_summed_as_reported():
     assert (sums.would_remove_tokens, sums.saved) == (3, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("limits", "too_long"),
+    [({"window": 999}, 1), ({"window": 1000}, 0), ({"window": 2000, "max_input": 999}, 1), ({}, 0)],
+)
+def test_calls_that_would_not_have_fitted_the_window_are_counted(limits, too_long):
+    pruned = a_turn(usage=Usage(input_tokens=400), removed_tokens=600, **limits)
+    untouched = a_turn(usage=Usage(input_tokens=5000), **limits)
+
+    assert bill([pruned, untouched]).too_long == too_long
+
+
 def test_there_is_a_line_for_each_day_model_and_session():
     turns = [
         paid(1.0, 2.0, at=DAY, session="a", label="mine"),

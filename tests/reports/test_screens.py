@@ -284,6 +284,15 @@ def test_a_loss_is_called_one():
     assert "Saved: -$1.00 net (-100.0 %) (the proxy cost more than it saved)" in text
 
 
+def test_where_calls_would_not_have_fitted_the_window_a_loss_is_not_told_alone():
+    turns = [a_turn(cost=2.0, cost_unpruned=1.0, window=100, usage=Usage(input_tokens=50), removed_tokens=60), a_turn()]
+    text = printed(savings_screen(savings(turns)))
+
+    assert "Saved: -$1.00 net (-100.0 %)" in text
+    assert "the proxy cost more" not in text
+    assert "beyond the window 1 of 2 calls without the proxy: as if cut to it" in numbers_of(text)
+
+
 def test_the_held_out_arm_stands_beside_the_treated():
     text = printed(all_screens()["savings"])
 

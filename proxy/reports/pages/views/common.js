@@ -1,6 +1,7 @@
 // What several pages need.
 
 import { h, segmented } from "../dom.js";
+import { count } from "../format.js";
 
 /** The period that a report looks back on. */
 export const PERIODS = [
@@ -31,6 +32,9 @@ export const hours = () => Number(period);
 /** Says that a report did not look at everything. */
 export const incomplete = (report) =>
   report.complete ? null : h("p", { class: "warning" }, "There are more calls in this period than were looked at: the newest 20,000 are counted.");
+
+/** How calls are reckoned in the bill without the proxy that its provider would have refused; empty where there are none. */
+export const cutToWindow = (bill) => (bill.too_long ? `, ${count(bill.too_long, "call")} too long for the window as if cut to it` : "");
 
 /** What to do when there is nothing to show. */
 export function emptyState(copyButton) {

@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { figure, mark, savingsChart, savingsTable } from "../charts.js";
 import { copyButton, fact, fill, h, once, section, table } from "../dom.js";
 import { about, count, exact, gain, money, percent, shortId, tone } from "../format.js";
-import { emptyState, hours, incomplete, periodSwitch } from "./common.js";
+import { cutToWindow, emptyState, hours, incomplete, periodSwitch } from "./common.js";
 
 export async function savingsView(main) {
   const body = h("div", {});
@@ -28,7 +28,7 @@ function pageOf(report, board) {
     h("p", { class: `headline ${tone(total.saved)}` }, h("strong", {}, `≈ ${gain(total.saved)}`),
       h("span", {}, total.priced ? `${total.saved < 0 ? "lost" : "saved"}, net: ≈ ${percent(total.saved_percent, { sign: true })} of the unpruned bill` : "no call has a known price and usage yet")),
     h("dl", { class: "facts" },
-      fact("Without the proxy", `≈ ${money(total.unpruned)}`, "by a simulated cache"),
+      fact("Without the proxy", `≈ ${money(total.unpruned)}`, `by a simulated cache${cutToWindow(total)}`),
       fact("Paid", money(total.paid), `${count(total.priced, "priced call")} of ${exact(total.calls)}`),
       fact("Our summaries", money(total.summaries), count(total.summary_calls, "call")),
       fact("Input not sent", about(total.removed_tokens), `${exact(total.input_tokens)} tokens sent`),

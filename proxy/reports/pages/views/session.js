@@ -4,6 +4,7 @@ import { api } from "../api.js";
 import { contextBar, figure, mark, sizes, timeline, timelineLabel, timelineTable } from "../charts.js";
 import { copyButton, fact, fill, h, once, pager, section, segmented, table } from "../dom.js";
 import { about, ago, count, duration, editsLine, exact, gain, moment, money, percent, shortId, tone } from "../format.js";
+import { cutToWindow } from "./common.js";
 import { editsPart } from "./edits.js";
 import { queuePart } from "./queue.js";
 import { barOf } from "./sessions.js";
@@ -87,7 +88,7 @@ const identOf = ({ id, last }) =>
 function factsOf({ bill, context }) {
   const summaries = bill.summary_calls ? `, ${count(bill.summary_calls, "summary", "summaries")} included` : "";
   return h("dl", { class: "facts" },
-    fact("Net saved", `≈ ${gain(bill.saved)}`, `${money(bill.paid + bill.summaries)} paid${summaries}, ≈ ${money(bill.unpruned)} without`, tone(bill.saved)),
+    fact("Net saved", `≈ ${gain(bill.saved)}`, `${money(bill.paid + bill.summaries)} paid${summaries}, ≈ ${money(bill.unpruned)} without${cutToWindow(bill)}`, tone(bill.saved)),
     fact("Input not sent", about(bill.removed_tokens), `${exact(bill.input_tokens)} sent in ${count(bill.calls, "call")}`),
     bill.would_remove_tokens ? fact("Only observed", about(bill.would_remove_tokens), "tokens would not have been sent") : null,
     fact("Read from cache", percent((100 * bill.cache_read_tokens) / (bill.input_tokens || 1)), `${exact(bill.cache_read_tokens)} tokens`),
