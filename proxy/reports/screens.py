@@ -90,7 +90,12 @@ def _basis(shown: Overview) -> Table:
         "  New since then" if basis.kind == "anchored" else "  All messages", tokens(basis.new), "(estimated)"
     )
     if basis.corrections:
-        table.add_row("  Corrections", signed(basis.corrections), "(estimated: edits, system, tools)")
+        name, of = (
+            ("Corrections", "edits, system, tools")
+            if basis.kind == "anchored"
+            else ("Around them", "system, tools, frame")
+        )
+        table.add_row(f"  {name}", signed(basis.corrections), f"(estimated: {of})")
     return table
 
 

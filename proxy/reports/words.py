@@ -27,9 +27,9 @@ def signed_percent(share: float | None, digits: int = 1) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """$1.23, -$0.0042 (four digits below a dollar); n/a for None."""
+    """$1.23, -$0.0042 (four digits below a dollar), $0.00; n/a for None."""
     if amount is None:
         return NOT_KNOWN
-    digits = 2 if abs(amount) >= 1 else 4
+    digits = 2 if abs(amount) >= 1 or amount == 0 else 4
     sign = "-" if round(amount, digits) < 0 else ""
     return f"{sign}${abs(amount):,.{digits}f}"

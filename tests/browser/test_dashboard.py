@@ -234,6 +234,22 @@ async def test_what_another_process_wrote_appears_without_an_event(page, tmp_pat
         await page.until("document.querySelector('.sessions a')?.textContent === 'elsewhere'", seconds=60)
 
 
+@pytest.mark.parametrize("money", [(None, None), (0.0, 0.0), (1.0, 1.0004), (1.0, 0.9998), (1.0, 3_001.0)])
+async def test_no_mark_of_the_money_axis_is_cut_off(page, tmp_path, money):
+    paid, without = money
+    turn = a_turn(session="s", at=time.time(), cost=paid, cost_unpruned=without)
+    async with house(tmp_path) as fresh, left(page):
+        other = open_store(f"sqlite://{tmp_path}/state.db?timeout_s=10", ttl_s=3600.0, clock=time.time)
+        await other.settle(Settlement(None, turn))
+        await other.close()
+        await visit(page, fresh, "#/savings")
+        await page.until("document.querySelector('svg .sum')", seconds=60)
+
+        marks = "[...document.querySelectorAll('svg .tick')]"
+        assert await page.run(f"{marks}.filter((mark) => mark.getBBox().x < 0).map((mark) => mark.textContent)") == []
+        assert await page.run(f"{marks}.length") > 2
+
+
 async def test_one_of_many_sessions_is_found_by_a_part_of_its_name(page, tmp_path):
     names = "[...document.querySelectorAll('.sessions a')].map((one) => one.textContent)"
     field = "document.getElementById('find')"

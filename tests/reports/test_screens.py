@@ -132,6 +132,7 @@ def test_without_window_and_report_the_display_says_so():
     assert "Context usage: 100 tokens (window unknown)" in text
     assert "Last estimate accuracy: n/a" in text
     assert "All messages" in text
+    assert "Around them +3 (estimated: system, tools, frame)" in numbers_of(text)
     assert "Last actual input" not in text
 
 

@@ -15,6 +15,7 @@ from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
         (dollars(0.00421), "$0.0042"),
         (dollars(-0.5), "-$0.5000"),
         (dollars(-0.00001), "$0.0000"),
+        (dollars(0.0), "$0.00"),
         (dollars(None), "n/a"),
     ],
 )

@@ -138,8 +138,9 @@ export function savingsChart(steps, stepS) {
   return (width, label) => {
     const values = steps.flatMap((step) => [step.bill.saved, step.saved_so_far]);
     const low = Math.min(0, ...values);
-    const high = Math.max(low < 0 ? 0 : 0.0001, ...values);
-    const plot = frame({ width, low, high, text: moneyMarks, left: 62 });
+    // Finer marks would be longer than the room beside the axis.
+    const high = Math.max(low < 0 ? 0 : 0.01, ...values);
+    const plot = frame({ width, low, high, text: moneyMarks, least: 0.001, left: 62 });
     const first = steps[0].at;
     const spots = (steps.at(-1).at - first) / stepS + 1;
     const slot = (plot.right - plot.left) / spots;
