@@ -19,8 +19,7 @@ from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
 
 _QUOTED_LINES = 4
 _QUOTED_CHARS = 400
-_NEWEST = 10
-"""Decisions that the context display lists."""
+_LISTED_DECISIONS = 10
 _NAMES = {"system": "System prompt", "tools": "Tools", "messages": "Messages", "reasoning": "  of it reasoning"}
 
 
@@ -41,11 +40,11 @@ def context_screen(shown: Overview) -> RenderableType:
         parts += ["", "[bold]Tool results by tool[/bold] (as the client sent them)", _by_tool(shown)]
     if shown.edits or shown.decisions:
         counts = ", ".join(f"{count} × {kind}" for kind, count in sorted(shown.edits.items())) or "none in force"
-        more = " (the newest decisions; `--edits` shows all)" if len(shown.decisions) > _NEWEST else ""
+        more = " (the newest decisions; `--edits` shows all)" if len(shown.decisions) > _LISTED_DECISIONS else ""
         parts += [
             "",
             f"[bold]Edits[/bold]: {counts}{more}",
-            *(f"  {escape(line)}" for line in shown.decisions[-_NEWEST:]),
+            *(f"  {escape(line)}" for line in shown.decisions[-_LISTED_DECISIONS:]),
         ]
     return Group(*parts)
 
@@ -248,8 +247,7 @@ def _headline(total: Bill) -> Iterator[str]:
     yield f"  summary calls          {dollars(total.summaries)} ({tokens(total.summary_calls)} calls)"
     yield f"  tokens removed         {tokens(total.removed_tokens)} of {tokens(total.input_tokens + total.removed_tokens)}"
     if total.too_long:
-        calls = f"{tokens(total.too_long)} of {tokens(total.calls)} calls"
-        yield f"  beyond the window      {calls} without the proxy: as if cut to it"
+        yield f"  beyond the window      {tokens(total.too_long)} of {tokens(total.calls)} calls without the proxy: as if cut to it"
     if total.would_remove_tokens:
         yield f"  only observed          {tokens(total.would_remove_tokens)} tokens would have been removed"
     if total.priced < total.calls:
