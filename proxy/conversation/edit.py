@@ -64,6 +64,11 @@ class Insert(msgspec.Struct, frozen=True, kw_only=True, tag="insert", gc=False):
     """Of the queued messages that it says."""
     turn: int = 0
 
+    @property
+    def reason(self) -> str:
+        """Why it stands there, for people."""
+        return "a queued user message"
+
 
 class StripReasoning(msgspec.Struct, frozen=True, kw_only=True, tag="strip", gc=False):
     """All reasoning of the message goes."""

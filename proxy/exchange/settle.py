@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from proxy.conversation.edit import Edit, Replace, Summarise, kind_of, saved_tokens, well_formed
+from proxy.conversation.edit import Edit, Insert, Replace, Summarise, kind_of, saved_tokens, well_formed
 from proxy.conversation.fingerprint import history_key
 from proxy.dialects.base import Observation
 from proxy.exchange.aside import aside
@@ -239,7 +239,7 @@ def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
 def _said(edit: Edit) -> str:
     """One line for people; holds no content."""
     tool = f" {edit.tool}" if isinstance(edit, Replace) and edit.tool else ""
-    reason = f": {edit.reason}" if isinstance(edit, Replace | Summarise) else ""
+    reason = f": {edit.reason}" if isinstance(edit, Replace | Summarise | Insert) else ""
     return f"{kind_of(edit)}{tool} {-saved_tokens(edit):+d}{reason}"
 
 

@@ -114,7 +114,7 @@ def _facts(edit: Edit) -> tuple[bytes, int, int, str | None, str]:
         case Summarise():
             return edit.last, edit.tokens_before, edit.tokens_after, edit.text, edit.reason
         case Insert():
-            return edit.after, 0, edit.tokens_after, edit.text, "a queued user message"
+            return edit.after, 0, edit.tokens_after, edit.text, edit.reason
         case RestoreReasoning():
             return edit.at, 0, edit.tokens_after, None, _MISSED
         case StripReasoning():

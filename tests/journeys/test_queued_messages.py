@@ -74,6 +74,7 @@ async def test_in_a_chat_loop_they_are_said_once_and_predictions_hold():
     assert [body.count({"role": "user", "content": NOTE}) for body in bodies] == [0, 1, 1, 1]
     assert bodies[2][: len(bodies[1])] == bodies[1]
     assert [turn["new_edits"] for turn in reversed(turns)] == [{}, {"insert": 1}, {}, {}]
+    assert [line.partition(": ")[2] for turn in turns for line in turn["decisions"]] == ["a queued user message"]
     # The first one has no earlier call to stand on; the others must know what was put in.
     assert all(abs(turn["error"]) <= 5 for turn in turns[:3])
 
