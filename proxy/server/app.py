@@ -115,12 +115,14 @@ class App:
         caller = self._keys.check(headers, scope["query_string"], own_api_key=bool(own_key))
         way = self._ways.get(goal.upstream_name)
         if way is None:
-            raise UnknownUpstream(f"no upstream {goal.upstream_name!r} has an address; give it one by --upstream")
+            raise UnknownUpstream(
+                f"no upstream {goal.upstream_name!r} has an address; --upstream NAME=URL gives it one"
+            )
         named = check_request(headers)
         if wants_websocket(named):
             raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
         if int(named.get(b"content-length", b"0")) > self._terms.limit_bytes:
-            raise BodyTooLarge(f"the request body is larger than {self._terms.limit_bytes} bytes")
+            raise BodyTooLarge(f"the request body is larger than {self._terms.limit_bytes} bytes (server.max_body_mb)")
         exchange = Exchange(scope, receive, send, goal, way, caller, named, self._terms)
         if own_key:
             exchange.present(own_key)

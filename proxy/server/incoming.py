@@ -107,7 +107,7 @@ class Incoming:
             self._watcher.cancel()
 
     def _refused(self) -> BodyTooLarge:
-        self.too_large = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes")
+        self.too_large = BodyTooLarge(f"the request body is larger than {self._limit_bytes} bytes (server.max_body_mb)")
         return self.too_large
 
     def _watch(self) -> None:

@@ -44,7 +44,7 @@ async def test_unknown_upstream_is_not_found(path):
         status, body = await status_of(client, a_call(path=path))
 
     assert status == 404
-    assert b"has an address; give it one by --upstream" in body
+    assert b"has an address; --upstream NAME=URL gives it one" in body
     assert server.heads == []
 
 

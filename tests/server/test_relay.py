@@ -153,6 +153,7 @@ async def test_body_over_the_limit_is_refused_in_the_clients_format(framing, pat
             await asyncio.wait_for(server.closed.wait(), 30)
 
         assert (status, dict(headers)["content-type"]) == (413, "application/json")
+        assert b"(server.max_body_mb)" in text
         assert text.startswith(b'{"type":"error"' if path == "/v1/messages" else b'{"error"')
         # The connection is still good.
         await client.send(a_call(path="/v1/..%2f"))
