@@ -113,7 +113,9 @@ def add_settings_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--store", metavar="URL", help="sqlite:///PATH, redis://HOST:PORT/DB or memory://")
     parser.add_argument("--mode", metavar="MODE", help="off, observe or prune (default prune)")
-    parser.add_argument("--log-format", metavar="FORMAT", help="json or console (default json)")
+    parser.add_argument(
+        "--log-format", metavar="FORMAT", help="json or console (default: console in a terminal, json elsewhere)"
+    )
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default info)")
     parser.add_argument("--workers", metavar="N", help="processes that share the port (default 1)")
 

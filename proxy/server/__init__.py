@@ -28,7 +28,8 @@ What it learns:
     bounded                 tables by model, never longer than that
 What it tells:
     watch                   all that is to be noticed of a call, in one place
-    events, outlet, tracing the log, where its lines leave the process, and OpenTelemetry
+    events, spoken          the log; a call in one line of it, for people
+    outlet, tracing         where its lines leave the process; OpenTelemetry
     feed, numbers, slots    events for whoever watches; the numbers of `/metrics`, and those of fellow workers
     control, board          pages and API; what people order there
     originals               what edits replaced

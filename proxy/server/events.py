@@ -11,6 +11,7 @@ import structlog
 
 from proxy.ledger.records import Turn
 from proxy.server.outlet import Outlet
+from proxy.server.spoken import spoken
 from proxy.tokens.context import error_percent
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -34,27 +35,34 @@ def outlet() -> Outlet | None:
 
 
 def configure(*, form: str, level: str, for_good: bool = False) -> None:
-    """Set up structlog for the process. `form`: json | console; `level`: the least that is written. To standard error.
+    """Set up structlog for the process. `form`: auto | json | console; `level`: the least that is written. To standard error.
 
     `for_good`: loggers are bound once and cannot be configured again; 5 µs less for every event.
     """
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
+    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
+    for_people = form == "console" or (form == "auto" and sys.stderr.isatty())
+    clock = structlog.processors.TimeStamper(fmt="%H:%M:%S" if for_people else "iso", utc=not for_people)
     json = _as_json_from_info if _LEVELS[level] <= _LEVELS["info"] else _as_json
-    for_people = [_without_nothing, structlog.dev.ConsoleRenderer(colors=False, sort_keys=False)]
     structlog.configure(
-        processors=[*shared, *([json] if form == "json" else for_people)],
+        processors=[*shared, clock, *([_spoken, _without_nothing, _CONSOLE] if for_people else [json])],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=_Loggers(Outlet(sys.stderr)),
         cache_logger_on_first_use=for_good,
     )
 
 
+_CONSOLE = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False)
+
+
+def _spoken(_logger: Any, _method: str, event: Any) -> Any:
+    """Of the thirty fields of a call people get a line of the few that they look for."""
+    if event["event"] != "context_estimate":
+        return event
+    return {"timestamp": event["timestamp"], "level": event["level"], "event": spoken(event)}
+
+
 def _without_nothing(_logger: Any, _method: str, event: Any) -> Any:
-    """What people read has no fields that say nothing: of the thirty of a call that is a third."""
+    """What people read has no fields that say nothing."""
     return {name: value for name, value in event.items() if value not in (None, {})}
 
 

@@ -50,8 +50,8 @@ class Server(Section, frozen=True, kw_only=True):
 class Log(Section, frozen=True, kw_only=True):
     """What is written to standard error, and what is sent to a collector."""
 
-    format: Literal["json", "console"] = "json"
-    """One JSON object a line, or lines for people."""
+    format: Literal["auto", "json", "console"] = "auto"
+    """One JSON object a line, or lines for people; auto: those in a terminal, JSON everywhere else."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severity that is written. Content and credentials are written at none."""
     otlp_endpoint: str = ""

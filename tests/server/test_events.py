@@ -1,12 +1,14 @@
 import errno
 import io
 import json
+import re
 import sys
 
 import pytest
 import structlog
 
 from proxy.server.events import configure, fields_of, say_calls
+from proxy.server.spoken import spoken
 from proxy.tokens.usage import Usage
 from tests.builders import a_turn
 
@@ -124,13 +126,25 @@ def test_calls_are_quiet_below_the_level(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_calls_are_plain_for_people_and_only_what_says_something_is_there(capsys):
+def test_calls_are_a_line_of_what_people_look_for(capsys):
     configure(form="console", level="info")
-    say_calls([a_turn(estimated=7, usage=Usage(input_tokens=7))])
+    say_calls([a_turn()])
+    structlog.get_logger("proxy").warning("store_lost", error="OSError", hint=None)
 
-    line = capsys.readouterr().err
-    assert "context_estimate" in line
-    assert "None" not in line
-    assert "{}" not in line
-    assert " error=0 error_percent=0.0 " in line
-    assert line.index(" session=") < line.index(" turn=") < line.index(" estimated=")
+    call, other = capsys.readouterr().err.splitlines()
+    assert spoken(fields_of(a_turn())) in call
+    assert "context_estimate" not in call
+    assert "=" not in call
+    assert re.match(r"\d\d:\d\d:\d\d \[info +\] ", call)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d \[warning +\] store_lost +error=OSError", other)
+
+
+@pytest.mark.parametrize(("terminal", "for_people"), [(True, True), (False, False)])
+def test_a_terminal_gets_lines_for_people_and_everything_else_json(monkeypatch, terminal, for_people):
+    written = io.StringIO()
+    written.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", written)
+    configure(form="auto", level="info")
+    say_calls([a_turn()])
+
+    assert written.getvalue().startswith("{") != for_people
