@@ -218,11 +218,13 @@ def _word(said: str) -> str:
     return well_formed(said[:_MOST_WORD])
 
 
-def _code(said: int | str | None) -> int | str | None:
-    """Its number, or a name in a number's place."""
-    if isinstance(said, int) and abs(said) > _MOST_CODE:
-        return None
-    return _word(said) if isinstance(said, str) else said
+def _code(said: object) -> int | str | None:
+    """Its number, or a name in a number's place; of anything else nothing, since a row with it could not be read again."""
+    if isinstance(said, str):
+        return _word(said)
+    if isinstance(said, int) and not isinstance(said, bool) and abs(said) <= _MOST_CODE:
+        return said
+    return None
 
 
 def _grown(ready: Ready, usage: Usage) -> int | None:

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import price_for
+from proxy.stores.codec import pack, unpack_turn
 from proxy.tokens.learn import NOTHING_LEARNED, Learned, update
 from proxy.tokens.usage import NOT_REPORTED, Usage
 from tests.builders import (
@@ -272,9 +273,14 @@ def test_a_providers_name_for_an_error_is_short_and_text():
     assert found.turn.error_code == "?"
 
 
-@pytest.mark.parametrize(("code", "kept"), [(504, 504), (None, None), (10**30, None)])
-def test_an_error_number_that_no_log_can_hold_is_none(code, kept):
-    assert settled(observed={"outcome": "error", "error_code": code}).turn.error_code == kept
+@pytest.mark.parametrize(
+    ("code", "kept"), [(504, 504), (None, None), (10**30, None), (True, None), (1.5, None), ([400], None), ({}, None)]
+)
+def test_an_error_number_that_no_log_or_row_can_hold_is_none(code, kept):
+    turn = settled(observed={"outcome": "error", "error_code": code}).turn
+
+    assert turn.error_code is None if kept is None else turn.error_code == kept
+    assert unpack_turn(pack(turn)) == turn
 
 
 def test_an_answers_id_may_be_anything():
