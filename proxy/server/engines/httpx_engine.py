@@ -126,6 +126,9 @@ class _Response:
 
     async def read(self) -> bytes:
         """See `UpstreamResponse.read`."""
+        if self.error is not None:
+            # The iterator that has raised would end now, as if the body were whole.
+            return b""
         try:
             async for chunk in self._raw:
                 if chunk:

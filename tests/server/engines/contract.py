@@ -348,6 +348,7 @@ class EngineContract:
             answer = await engine.send(a_request(server.url))
 
             assert await body_of(answer) == b"hello"
+            assert await answer.read() == b""
             assert not answer.complete
             assert isinstance(answer.error, UpstreamBroken)
 
