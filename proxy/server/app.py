@@ -92,7 +92,8 @@ class App:
                 await _lifespan(receive, send)
             return
         path = scope["raw_path"].decode("latin-1")
-        if path in _CONTROL or path.startswith("/_proxy/") or (path == "/" and wants_page(scope["headers"])):
+        at_home = path == "/" and wants_page(scope["method"], scope["headers"])
+        if at_home or path in _CONTROL or path.startswith("/_proxy/"):
             await self._control(scope, receive, send)
             return
         goal = None

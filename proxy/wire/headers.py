@@ -135,9 +135,12 @@ def wants_websocket(named: Mapping[bytes, bytes]) -> bool:
     return upgrade is not None and b"websocket" in upgrade.lower()
 
 
-def wants_page(headers: Headers) -> bool:
-    """Whether the request comes from a browser that was sent to this address, and wants something to show."""
-    return b"text/html" in (first(headers, b"accept") or b"")
+def wants_page(method: str, headers: Headers) -> bool:
+    """Whether the request comes from a browser that was sent to this address, and wants something to show.
+
+    Java's own HTTP client names `text/html` first with every call, so the method tells, too.
+    """
+    return method == "GET" and b"text/html" in (first(headers, b"accept") or b"")
 
 
 def is_event_stream(headers: Headers) -> bool:

@@ -77,7 +77,10 @@ async def test_a_browser_at_the_bare_address_gets_an_own_page_and_an_api_client_
         assert (await status_of(client, a_call(None, path="/", method="GET", headers=("accept: */*",))))[
             1
         ] != b"own page"
-    assert len(server.heads) == 1
+        # Java's own HTTP client asks for pages with every call.
+        a_post = a_call(b"{}", path="/", headers=("accept: text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",))
+        assert (await status_of(client, a_post))[1] != b"own page"
+    assert len(server.heads) == 2
 
 
 async def test_without_own_pages_there_is_still_the_health_page():

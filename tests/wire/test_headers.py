@@ -162,9 +162,10 @@ def test_only_websocket_upgrades_count_as_such():
 
 
 def test_a_browser_asks_for_a_page_and_an_api_client_does_not():
-    assert wants_page([(b"accept", b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")])
-    assert not wants_page([(b"accept", b"*/*")])
-    assert not wants_page([])
+    assert wants_page("GET", [(b"accept", b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")])
+    assert not wants_page("GET", [(b"accept", b"*/*")])
+    assert not wants_page("GET", [])
+    assert not wants_page("POST", [(b"accept", b"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2")])
 
 
 def test_an_event_stream_is_told_by_its_content_type():
