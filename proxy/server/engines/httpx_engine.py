@@ -137,7 +137,8 @@ class _Response:
             self.error = _mapped(error)
             return b""
         self.complete = True
-        await self._response.aclose()
+        # Who is cancelled in the middle of it would leave the connection neither kept nor closed.
+        await asyncio.shield(self._response.aclose())
         return b""
 
     async def pour(self, into: Callable[[bytes], bool]) -> None:

@@ -6,7 +6,7 @@ import socket
 import ssl
 import subprocess
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -428,6 +428,31 @@ class EngineContract:
             await asyncio.wait_for(server.closed.wait(), 30)
 
         assert not answer.complete
+
+    @pytest.mark.parametrize("turns", range(4))
+    async def test_leaving_at_the_very_end_leaves_the_connection_kept_or_closed(self, turns):
+        async def talk(server, reader, writer):
+            await server.read_request(reader)
+            writer.write(OK)
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                await server.read_request(reader)
+                writer.write(OK)
+            server.closed.set()
+
+        async with raw_server(talk) as server, self.engine() as engine:
+            answer = await engine.send(a_request(server.url))
+            assert await answer.read() == b"ok"
+            end = asyncio.ensure_future(answer.read())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            end.cancel()
+            await asyncio.wait({end})
+            if not answer.complete:
+                await answer.aclose()
+
+            assert await body_of(await engine.send(a_request(server.url))) == b"ok"
+            # By the second request, or by its end.
+            await asyncio.wait_for(server.closed.wait(), 30)
 
     # Kept connections
 
