@@ -141,7 +141,7 @@ class App:
             task.uncancel()
         except ProxyError as error:
             if isinstance(error, UpstreamError):
-                # Its text is ours, and names no address: whoever runs this must be able to tell one cause from another.
+                # Its text is ours, and names no more than host and port: whoever runs this must tell one cause from another.
                 log.warning("upstream_failed", upstream=exchange.route.upstream_name, reason=str(error))
             await exchange.refuse(error)
         except Exception as error:  # noqa: BLE001  the last place that can still answer
