@@ -16,8 +16,8 @@ from proxy.pruning.identifiers import words, words_of_json
 from proxy.pruning.placeholder import NOTE_TOKENS, placeholder, room_for
 from proxy.pruning.policy import PrunePolicy
 from proxy.pruning.reading import offers_editing, shows_failure
-from proxy.pruning.results import Standing
-from proxy.pruning.situation import Decision, Situation
+from proxy.pruning.results import Standing, replacements
+from proxy.pruning.situation import Decision, Situation, stays_cached
 from proxy.pruning.worth import Batch, best_batch
 
 __all__ = ["arrive", "is_pressed", "prune", "read_names", "under_pressure"]
@@ -51,7 +51,11 @@ def prune(situation: Situation, policy: PrunePolicy, ages: Ages | None = None) -
         newest = free[-1].message + 1
         read_names(situation.messages[max(0, newest - _NEW_MESSAGES) : newest])
     chosen, share, skipped = _chosen(free, situation, policy, pressed=pressed)
-    edits = (yield from _clears(chosen, situation, share)) if chosen else ()
+    if not chosen:
+        return Decision(skipped=skipped, pressed=pressed)
+    edits = yield from _clears(chosen, situation, share)
+    if policy.policy == "priced" and not (pressed and _is_urgent(situation, policy)):
+        edits, skipped = _as_written(edits, chosen, situation, policy)
     return Decision(edits=edits, skipped=skipped, pressed=pressed)
 
 
@@ -136,6 +140,22 @@ def _priced(free: Sequence[Standing], situation: Situation, policy: PrunePolicy,
     left = [(standing, NOTE_TOKENS + room_for(standing.tokens, share)) for standing in free]
     worth_it = [(standing, tokens) for standing, tokens in left if tokens < standing.tokens / 2]
     return best_batch(worth_it, situation, minimum=minimum, chars=policy.batch_min_chars)
+
+
+def _as_written(
+    edits: tuple[Replace, ...], chosen: Sequence[Standing], situation: Situation, policy: PrunePolicy
+) -> tuple[tuple[Replace, ...], str]:
+    """Those of the edits that pay by what they take out in truth, and why there is none.
+
+    A placeholder may come out shorter than was reckoned with, so that too little is left for the cache.
+    """
+    if not edits or stays_cached(situation, sum([edit.tokens_before - edit.tokens_after for edit in edits])):
+        return edits, ""
+    written = replacements(edits)
+    left = [(one, written[one.key, one.part].tokens_after) for one in chosen if (one.key, one.part) in written]
+    minimum = _scaled(policy.minimum_tokens, _LARGEST_MINIMUM_SHARE, situation)
+    batch = best_batch(left, situation, minimum=minimum, chars=policy.batch_min_chars)
+    return tuple([written[one.key, one.part] for one in batch.chosen]), batch.skipped
 
 
 def _clears(chosen: Sequence[Standing], situation: Situation, share: float) -> Steps[tuple[Replace, ...]]:

@@ -3,6 +3,8 @@
 from itertools import pairwise, product
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from proxy.compaction.policy import PRESETS as COMPACT
 from proxy.conversation.edit import Summarise
@@ -88,6 +90,28 @@ def test_no_conversation_ends_more_than_one_percent_dearer_wherever_it_ends(prof
     for steps, end in product(
         (play(script, PRESETS[profile], prices, kind, COMPACT[profile]) for kind in kinds), range(1, len(texts) + 1)
     ):
+        sums = totals(steps[:end], prices)
+
+        assert sums.cost <= 1.01 * sums.direct_cost
+
+
+@given(
+    sizes=st.lists(st.integers(50, 4000), min_size=1, max_size=12),
+    profile=st.sampled_from(sorted(PRESETS)),
+    prices=st.builds(
+        Prices,
+        read=st.sampled_from([0.1, 0.25, 0.5]),
+        write=st.sampled_from([1.0, 1.25]),
+        minimum=st.sampled_from([1024, 2048, 4096]),
+    ),
+)
+@example(sizes=[50, 169, 3913], profile="bold", prices=Prices(read=0.1, write=1.0, minimum=4096))
+def test_nor_does_it_where_a_cache_has_a_minimum(sizes, profile, prices):
+    """What is left may not be too little for the cache, whatever its placeholders come to."""
+    script = a_script(*answered(rounds(*(words(str(number), size) for number, size in enumerate(sizes)))), user())
+    steps = play(script, PRESETS[profile], prices, prices.breakpoints, COMPACT[profile])
+
+    for end in range(1, len(steps) + 1):
         sums = totals(steps[:end], prices)
 
         assert sums.cost <= 1.01 * sums.direct_cost

@@ -272,6 +272,30 @@ def test_while_the_purse_is_empty_placeholders_keep_less():
     assert full.tokens_after > 3 * thin.tokens_after
 
 
+@pytest.mark.parametrize(
+    ("minimum", "gone", "why"),
+    [
+        # Each of 1,000 tokens leaves 156 by what is reckoned with, and 22 in truth.
+        (80, [2, 4, 6], ""),
+        (400, [4, 6], ""),
+        (1100, [6], ""),
+        (2100, [], "would_not_pay"),
+    ],
+)
+def test_what_placeholders_come_to_in_truth_leaves_enough_for_the_cache(minimum, gone, why):
+    situation = a_situation(
+        answered(rounds(*(words(str(n), 1000) for n in range(3)))),
+        prices=Prices(read=0.1, write=1.0, minimum=minimum),
+        cold=True,
+        expected_turns=10,
+    )
+    decision = prune(situation, PRICED)
+
+    assert [message for message, _ in places(decision.edits, situation)] == gone
+    assert decision.skipped == why
+    assert situation.total - sum(edit.tokens_before - edit.tokens_after for edit in decision.edits) >= minimum
+
+
 def test_a_window_that_is_nearly_full_is_cleared_whatever_it_costs():
     situation = a_situation(
         answered(rounds(*(code(n, 1000) for n in range(9)))), prices=PRICES, expected_turns=0, window=10_000
