@@ -10,6 +10,7 @@ costs next to nothing; replacing something far in front pays only in a large bat
 every possible first edit and takes the one with the largest gain.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -57,8 +58,8 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
         large_enough = True
         before = behind(standing.message)
         cost = write * (before - removed) - read * before
-        gain = read * removed * turns - cost
-        if gain > 0 and stays_cached(situation, removed):
+        gain = read * removed * turns - cost - in_full(situation, removed) * max(1.0, turns)
+        if gain > 0:
             offers.append((gain, cost + doubt * before, position))
     if not offers:
         return Batch(skipped="would_not_pay" if large_enough else "batch_below_minimum")
@@ -68,6 +69,20 @@ def best_batch(old: Sequence[tuple[Standing, int]], situation: Situation, *, min
         return Batch(skipped="would_risk_a_loss")
     position = max(affordable)[2]
     return Batch(chosen=tuple(standing for standing, _ in old[position:]))
+
+
+def in_full(situation: Situation, removed: int) -> float:
+    """What each later call costs more where so little is left that the cache does not take it.
+
+    Infinite where a call may then cost more than to read what is there now: what is too small for the cache is paid in full,
+    again and again, until it has grown to the cache's minimum.
+    """
+    prices = situation.prices
+    if prices is None or stays_cached(situation, removed):
+        return 0.0
+    if prices.minimum > prices.read * situation.total:
+        return math.inf
+    return (1 - prices.read) * (situation.total / situation.density - removed)
 
 
 def ratios(situation: Situation) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.conversation.edit import Plan, Replace
 from proxy.pruning.entries import Entries
@@ -56,6 +57,24 @@ def test_as_much_is_left_as_the_cache_takes():
 
     assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=0, prices=small)) == [6]
     assert a_batch(1000, 500, 400, cold=True, expected_turns=0, prices=small).skipped == "would_not_pay"
+
+
+def test_less_is_left_where_all_of_it_costs_less_in_full_than_to_read_what_is_there():
+    ample, dear = Prices(read=0.5, write=1.0, minimum=1000), Prices(read=0.1, write=1.0, minimum=1000)
+
+    assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=9, prices=ample)) == [2, 4, 6]
+    assert chosen(a_batch(1000, 1000, 1000, cold=True, expected_turns=9, prices=dear)) == [4, 6]
+
+
+def test_what_a_cache_takes_is_left_where_that_is_cheaper_to_read_than_less_is_in_full():
+    """Behind 900 tokens that stay, 300 more are read for less than 900 are paid for."""
+    prices = Prices(read=0.5, write=1.0, minimum=1000)
+    messages = answered([user(words("stays", 900)), *rounds(words("a", 300), words("b", 3000))[1:]])
+    situation = a_situation(messages, prices=prices, cold=True, expected_turns=9)
+    old = [(standing, 10) for standing in standing_results(situation)]
+
+    assert chosen(best_batch(old, situation, minimum=0, chars=0)) == [4]
+    assert chosen(best_batch(old, replace(situation, expected_turns=0), minimum=0, chars=0)) == [4]
 
 
 def test_without_a_prompt_cache_everything_goes():
