@@ -12,6 +12,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from proxy.conversation.recall import remembered
+from proxy.pruning.beginnings import without_beginnings
 
 _CHARACTERS = frozenset(b"_$@~./\\:+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _BLANKED = bytes(code if code in _CHARACTERS else ord(" ") for code in range(256))
@@ -93,7 +94,7 @@ def unescaped(text: str) -> str:
 
 def _counted(text: str) -> dict[str, int]:
     # By tables, and each run once: a regular expression over the text takes twice as long.
-    runs = text.encode("ascii", "replace").translate(_BLANKED).decode().split()
+    runs = without_beginnings(text).encode("ascii", "replace").translate(_BLANKED).decode().split()
     found: dict[str, int] = {}
     for run, times in Counter(runs).items():
         # Most are plain words, which are no identifiers.
