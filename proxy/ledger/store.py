@@ -34,6 +34,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     upstream: str
     turns: int
+    """Number of the client's calls, repeated ones included."""
     first_at: float
     last_at: float
     input_tokens: int

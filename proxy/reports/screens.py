@@ -275,7 +275,7 @@ def sessions_screen(shown: SessionPage) -> RenderableType:
     """The list of conversations."""
     if not shown.sessions:
         return _nothing(0.0)
-    table = Columns("session", "model", "turns", "input", "removed", "last (UTC)", first=2)
+    table = Columns("session", "model", "calls", "input", "removed", "last (UTC)", first=2)
     for row in shown.sessions:
         name = f"{row.session}\n  {row.label}" if row.label else row.session
         when = datetime.fromtimestamp(row.last_at, UTC).strftime("%m-%d %H:%M")

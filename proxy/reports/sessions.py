@@ -18,13 +18,14 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str
     model: str
     turns: int
+    """The client's calls, repeated ones included; our own summary calls are none."""
     first_at: float
     """Unix time."""
     last_at: float
     input_tokens: int
-    """Reported, summed over turns."""
+    """Reported, summed over these calls."""
     removed_tokens: int
-    """Estimated, summed over turns."""
+    """Estimated, summed over these calls."""
     queued: int = 0
     """User messages that wait for its next call."""
     mode: str = ""

@@ -20,7 +20,8 @@ _WIDE: Final = 120
 def add_flags(command: str, parser: argparse.ArgumentParser) -> None:
     """The flags of one of the commands context, accuracy, savings and sessions."""
     if command == "context":
-        parser.add_argument("session", metavar="SESSION", nargs="?", default="", help="default: the newest one")
+        said = "its id, or as much of its beginning as no other has (default: the newest one)"
+        parser.add_argument("session", metavar="SESSION", nargs="?", default="", help=said)
         parser.add_argument("--edits", action="store_true", help="show each edit instead: why, before and after")
     elif command == "sessions":
         parser.add_argument("--limit", metavar="N", default="20", help="how many, newest first (default 20)")

@@ -88,7 +88,7 @@ async def test_the_list_shows_the_session_and_how_full_its_window_is(page, repla
 
     shown = await page.run(text_of(".sessions li"))
     assert session in shown
-    assert f"{TURNS} turns" in shown
+    assert f"{TURNS} calls" in shown
     assert f"≈ {context['percent']:.1f} %" in shown
     label = await page.run("document.querySelector('.sessions .context').getAttribute('aria-label')")
     assert f"{context['total']:,} tokens of {context['window']:,}" in label

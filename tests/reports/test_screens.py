@@ -243,6 +243,7 @@ def test_the_context_display_says_when_it_lists_only_the_newest_decisions():
         ("accuracy", "calls 1, median 0.60 %,"),
         ("savings", "calls 3, removed"),
         ("sessions", "7f3a7f3a7f3a7f3a a label"),
+        ("sessions", "calls 120, input"),
     ],
 )
 def test_a_narrow_terminal_gets_lists_instead_of_broken_words(name, words, width):

@@ -77,6 +77,29 @@ def test_edits_are_read_with_what_they_replaced_also_from_a_sealed_store(tmp_pat
         Inquiry(settings, "").edits("nobody")
 
 
+@pytest.mark.parametrize("command", ["context", "edits"])
+def test_a_session_is_named_by_as_much_of_its_id_as_no_other_has(tmp_path, command):
+    ids = ["3f2a", "3f2ab1", "3f77", "c0de"]
+    rows = [measured(session=session, at=NOW - place) for place, session in enumerate(ids)]
+    ask = getattr(Inquiry(a_file(tmp_path, *rows), ""), command)
+
+    assert ask("c").session == "c0de"
+    assert ask("3f2ab").session == "3f2ab1"
+    # A whole id is meant even where others begin with it.
+    assert ask("3f2a").session == "3f2a"
+    with pytest.raises(ProxyError, match=r"3 sessions begin with '3f': 3f2a, 3f2ab1, 3f77$"):
+        ask("3f")
+    with pytest.raises(ProxyError, match="no calls of session '0de'"):
+        ask("0de")
+
+
+def test_of_many_sessions_that_begin_so_the_newest_are_named(tmp_path):
+    rows = [measured(session=f"s{number}", at=NOW - number) for number in range(20)]
+
+    with pytest.raises(ProxyError, match=r"20 sessions begin with 's': s0, s1, s2, s3, s4, s5, s6, s7 and 12 more$"):
+        Inquiry(a_file(tmp_path, *rows), "").context("s")
+
+
 def test_only_the_last_hours_are_looked_at_when_that_is_asked(tmp_path):
     inquiry = Inquiry(a_file(tmp_path, measured(at=NOW - 7200), measured(turn=2)), "")
 
@@ -123,8 +146,24 @@ async def test_a_running_proxy_answers_the_same():
         assert (await asyncio.to_thread(inquiry.sessions, 5)).sessions[0].turns == 1
         assert (await asyncio.to_thread(inquiry.accuracy, 24)).rows[0].reasoning == "not known yet"
         assert (await asyncio.to_thread(inquiry.savings, 0)).total.calls == 1
-        with pytest.raises(ProxyError, match="answers 404: no such session"):
+        with pytest.raises(ProxyError, match="no calls of session 'nobody'"):
             await asyncio.to_thread(inquiry.context, "nobody")
+
+
+async def test_a_running_proxy_is_asked_by_the_beginning_of_an_id():
+    async with a_lodge() as lodge:
+        # One more than there are first digits: two of them begin alike.
+        chats = [await lodge.chat([{"role": "user", "content": f"task {number}"}]) for number in range(17)]
+        ids = [chat.headers["x-context-session"] for chat in chats]
+        inquiry = Inquiry(Settings(store=Store(url="memory://")), lodge.base)
+        alike = next(digit for digit in "0123456789abcdef" if sum(one.startswith(digit) for one in ids) > 1)
+
+        assert (await asyncio.to_thread(inquiry.context, ids[0][:-1])).session == ids[0]
+        assert (await asyncio.to_thread(inquiry.edits, ids[1][:-1])).session == ids[1]
+        with pytest.raises(ProxyError, match=rf"\d sessions begin with '{alike}': {alike}"):
+            await asyncio.to_thread(inquiry.context, alike)
+        with pytest.raises(ProxyError, match="no calls of session 'task/"):
+            await asyncio.to_thread(inquiry.context, "task/" * 100)
 
 
 async def test_the_admin_token_goes_along(monkeypatch):
@@ -160,6 +199,8 @@ async def test_another_server_is_told_apart(answer, said):
     async with raw_server(answering(answer)) as server:
         with pytest.raises(ProxyError, match=said):
             await asyncio.to_thread(Inquiry(Settings(), server.url).sessions, 1)
+        with pytest.raises(ProxyError, match=said):
+            await asyncio.to_thread(Inquiry(Settings(), server.url).context, "one")
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ export const sizes = (turn) => {
 
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, n) => sum + n, 0);
 
-/** Input per turn: sent against unpruned, cache reads, edits marked. `pick(index)` is told which bar was pointed at. */
+/** Input per call: sent against unpruned, cache reads, edits marked. `pick(index)` is told which bar was pointed at. */
 export function timeline(turns, { chosen, pick }) {
   return (width, label) => {
     const rows = turns.map(sizes);
@@ -121,7 +121,7 @@ export function timeline(turns, { chosen, pick }) {
 /** The timeline as a table. */
 export const timelineTable = (turns) =>
   table({
-    caption: "Input per turn",
+    caption: "Input per call",
     rows: turns,
     columns: [
       { title: "Turn", cell: (turn) => turn.turn, number: true },
@@ -237,5 +237,5 @@ export function contextBar({ window: size, system = 0, tools = 0, messages, remo
 /** What a timeline says in a sentence. */
 export function timelineLabel(turns) {
   const sums = turns.map(sizes).reduce((sum, row) => ({ sent: sum.sent + row.sent, unpruned: sum.unpruned + row.unpruned, edits: sum.edits + row.edits, cached: sum.cached + row.cached }));
-  return `Input per turn over ${count(turns.length, "turn")}: ${exact(sums.sent)} tokens sent, ${exact(sums.cached)} of them read from the cache, about ${exact(sums.unpruned)} without pruning; ${count(sums.edits, "edit")}.`;
+  return `Input per call over ${count(turns.length, "call")}: ${exact(sums.sent)} tokens sent, ${exact(sums.cached)} of them read from the cache, about ${exact(sums.unpruned)} without pruning; ${count(sums.edits, "edit")}.`;
 }

@@ -85,7 +85,7 @@ function sessionOf(row, context) {
       h("a", { href: `#/sessions/${encodeURIComponent(row.session)}`, "data-key": `session-${row.session}` }, h("span", { title: nameOf(row) }, nameOf(row))),
       h("span", { class: "hint" }, `${row.upstream} · ${row.model}`),
       badges.filter(Boolean).map((text) => h("span", { class: "badge" }, text))),
-    h("p", { class: "when hint" }, count(row.turns, "turn"), " · ", h("time", { datetime: new Date(row.last_at * 1000).toISOString(), "data-ago": row.last_at }, ago(row.last_at))),
+    h("p", { class: "when hint" }, count(row.turns, "call"), " · ", h("time", { datetime: new Date(row.last_at * 1000).toISOString(), "data-ago": row.last_at }, ago(row.last_at))),
     context ? contextBar(barOf(context)) : h("div", { class: "context" }, h("div", { class: "filled" })),
     h("p", { class: "fill" },
       context?.percent != null ? h("b", {}, `≈ ${percent(context.percent)}`) : h("b", {}, context ? about(context.total) : "–"),
