@@ -6,7 +6,6 @@ once. Nothing here awaits: where a decision needs a summary, it is returned as a
 and can be taken in steps.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -21,8 +20,8 @@ from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
 from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import Need, need_of
+from proxy.exchange.counted import counted_of
 from proxy.exchange.early import absorbed, early_record
-from proxy.exchange.measure import sealed_in, with_sealed
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
@@ -148,6 +147,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
     conversation, notes = draft.received.conversation, draft.received.view.notes
     head = draft.weighed.system + draft.weighed.tools
     warmth = warmth_of(conversation, draft.memory, policy, now)
+    counted = counted_of(draft)
     marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
     return Situation(
         messages=conversation.messages,
@@ -155,8 +155,10 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         seen=seen,
         count=draft.scale.weigh_text,
         parts_tokens=draft.weighed.contents,
-        message_tokens=_tokens_of(draft, head),
+        message_tokens=counted.tokens,
         total=draft.context.total,
+        least=counted.least,
+        counted=counted.rate,
         head=head,
         head_kept=draft.received.view.head_marked or policy.auto_cache,
         plan=draft.plan,
@@ -180,15 +182,6 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
 def passages_in(view: View) -> Passages:
     """The index of the lines of its results, as far as it has caught up with them."""
     return view.notes.carried("passages", Passages)
-
-
-def _tokens_of(draft: Draft, head: int) -> Sequence[int]:
-    """Tokens of each message, that of sealed reasoning included."""
-    conversation, notes = draft.received.conversation, draft.received.view.notes
-    sealed = notes.extended("sealed", lambda known: sealed_in(conversation.messages[len(known) :]))
-    if not any(sealed):
-        return draft.tokens
-    return with_sealed(draft.tokens, sealed, draft.context.total / draft.learned.factor - head - sum(draft.tokens))
 
 
 def is_held_out(received: Received, memory: Memory, policy: Policy) -> bool:

@@ -47,6 +47,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Estimated tokens of each message as it would go out with the inherited plan; 0 for what a summary replaced."""
     total: int
     """The unified formula's estimate of the input, before new edits."""
+    least: int | None = None
+    """The same where the provider counts what is new as it has counted the rest, should that be less; None: it has counted
+    nothing yet."""
+    counted: float | None = None
+    """The provider's tokens for each of ours in what it has counted; None likewise."""
     head: int | None = None
     """Estimated tokens in front of the messages: system text and tools. None: what the total leaves for them."""
     head_kept: bool = True
@@ -95,6 +100,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def density(self) -> float:
         """The provider's tokens for each of ours: the total follows its counts, what stands for messages does not."""
+        if self.counted is not None:
+            return self.counted
         return self.total / max(1, self.head_tokens + sum(self.message_tokens))
 
 
@@ -110,7 +117,8 @@ def stays_cached(situation: Situation, removed: int) -> bool:
     """Whether enough is left for the cache to take it: a smaller request is paid in full at every call."""
     if situation.prices is None:
         return True
-    return situation.total - situation.density * removed >= situation.prices.minimum
+    total = situation.total if situation.least is None else situation.least
+    return total - situation.density * removed >= situation.prices.minimum
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

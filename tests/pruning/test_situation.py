@@ -25,3 +25,14 @@ def test_what_is_left_for_the_cache_is_reckoned_in_the_providers_tokens():
     assert denser.density == 2.0
     assert stays_cached(denser, tokens - 500)
     assert not stays_cached(denser, tokens - 400)
+
+
+def test_what_is_left_is_reckoned_by_what_the_provider_counted_before_where_that_is_less():
+    plain = a_situation(answered(rounds(words("a", 1000))))
+    situation = a_situation(
+        plain.messages, total=5000, least=4000, counted=0.5, prices=Prices(read=0.1, write=1.0, minimum=3900)
+    )
+
+    assert situation.density == 0.5
+    assert stays_cached(situation, 200)
+    assert not stays_cached(situation, 202)

@@ -1,0 +1,95 @@
+"""A provider counts otherwise than we do, and nothing is learned about it yet."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from proxy.exchange.counted import counted_of
+from proxy.exchange.ready import draft_of
+from proxy.pruning.policy import PRESETS
+from proxy.pruning.purse import charged
+from proxy.pruning.situation import Prices
+from proxy.tokens.learn import NOTHING_LEARNED
+from proxy.tokens.usage import Usage
+from tests.builders import QUIET, Line, a_received, an_observation, messages_of, rounds, weigh_request, words
+
+
+def drafted(line, history):
+    received = a_received(history, caller=line.caller, recall=line.recall)
+    memory = line.memory(received)
+    weighed = line.prepared(history).weighed
+    return draft_of(received, memory, weighed, line.scale, line.policy, NOTHING_LEARNED, memory.plan)
+
+
+def ours(history):
+    """What the body is on our own scale."""
+    line = Line()
+    return weigh_request(line.scale, a_received(history).conversation)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
+def test_what_was_sent_before_has_the_rate_that_the_provider_counted_it_at(factor):
+    first, second = (rounds(*(words(str(n), 1000) for n in range(calls))) for calls in (1, 2))
+    line = Line()
+    asked = line.prepared(first)
+    line.answered(
+        asked, an_observation(usage=Usage(input_tokens=round(factor * asked.context.total), output_tokens=20))
+    )
+    draft = drafted(line, second)
+    counted = counted_of(draft)
+
+    assert counted.tokens == draft.tokens
+    assert counted.rate == pytest.approx(factor, rel=0.01)
+    assert draft.context.new > 900
+    assert counted.least == pytest.approx(draft.context.total - max(0, 1 - factor) * draft.context.new, rel=0.01)
+
+
+def test_what_was_never_counted_has_no_rate():
+    counted = counted_of(drafted(Line(), rounds(words("a", 1000))))
+
+    assert (counted.rate, counted.least) == (None, None)
+
+
+def bills(texts, policy, prices, factor):
+    """What a provider that counts `factor` tokens for each of ours has charged behind each call, and for the client's own."""
+    line = Line(policy)
+    paid = direct = 0.0
+    before, before_direct = [], []
+    for number in range(len(texts) + 1):
+        history = rounds(*texts[:number])
+        ready = line.prepared(history)
+        sent = messages_of(ready.body)
+        charge, tokens = charge_of(sent, before, prices, factor)
+        paid += charge
+        direct += charge_of(history, before_direct, prices, factor)[0]
+        before, before_direct = sent, history
+        line.answered(ready, an_observation(usage=Usage(input_tokens=tokens, output_tokens=20)))
+        yield paid, direct
+
+
+def charge_of(sent, before, prices, factor):
+    same = 0
+    while same < min(len(sent), len(before)) and sent[same] == before[same]:
+        same += 1
+    tokens, cached = (round(factor * ours(part)) if part else 0 for part in (sent, sent[:same]))
+    return charged(cached, tokens, prices, prices.minimum), tokens
+
+
+@given(
+    sizes=st.lists(st.integers(50, 3000), min_size=1, max_size=8),
+    profile=st.sampled_from(sorted(PRESETS)),
+    factor=st.sampled_from([0.6, 0.8, 1.3, 1.7]),
+    minimum=st.sampled_from([1024, 4096]),
+)
+@example(sizes=[172, 1061, 50], profile="bold", factor=0.8, minimum=1024)
+def test_no_conversation_is_more_than_one_percent_dearer_at_a_provider_that_counts_otherwise(
+    sizes, profile, factor, minimum
+):
+    arrive, prune = PRESETS[profile]
+    prices = Prices(read=0.1, write=1.0, minimum=minimum)
+    policy = replace(QUIET, arrive=arrive, prune=prune, prices=prices)
+
+    for paid, direct in bills([words(str(n), size) for n, size in enumerate(sizes)], policy, prices, factor):
+        assert paid <= 1.01 * direct
