@@ -6,7 +6,7 @@ and it may never cost more than the purse holds.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.compaction.span import words as said_in
@@ -15,6 +15,7 @@ from proxy.conversation.edit import Edit, Insert, Plan, Summarise
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Media, Message, Opaque, Text, ToolCall, ToolResult
 from proxy.conversation.pairing import cut_positions
+from proxy.conversation.steps import STEP_CHARS, Steps, Stepwise
 from proxy.pruning.gate import bound_until
 from proxy.pruning.identifiers import best_of, words, words_of_json
 from proxy.pruning.policy import PROTECTED_TOOLS
@@ -37,9 +38,10 @@ _USUAL_WINDOW = 200_000
 _ENVELOPE = 4
 
 
+@Stepwise
 def early_record(
     situation: Situation, policy: CompactPolicy, protected_tools: tuple[str, ...] = PROTECTED_TOOLS
-) -> Summarise | None:
+) -> Steps[Summarise | None]:
     """The record that pays now, if there is one. `protected_tools`: whose results are told in it."""
     if not policy.early or policy.trigger == "off":
         return None
@@ -51,7 +53,7 @@ def early_record(
     behind = cached_behind(situation)(first)
     if not _pays(situation, span, behind, int(_ABOUT * whole)):
         return None
-    text = _written(situation, first, end, int(_NAMES_SHARE * whole), protected_tools)
+    text = yield from _written(situation, first, end, int(_NAMES_SHARE * whole), protected_tools)
     after = situation.count(text) + _ENVELOPE
     if not _pays(situation, span, behind, after):
         return None
@@ -132,9 +134,12 @@ def _must_stay(message: Message) -> bool:
     return message.role == "system" or any(isinstance(part, Media | Opaque) for part in message.parts)
 
 
-def _written(situation: Situation, first: int, end: int, room_tokens: int, protected_tools: tuple[str, ...]) -> str:
+def _written(
+    situation: Situation, first: int, end: int, room_tokens: int, protected_tools: tuple[str, ...]
+) -> Steps[str]:
     messages, index = situation.messages, index_of(situation.keys)
     steps = messages[first:end]
+    found = yield from _read(steps)
     asked = max((number for number, message in enumerate(messages) if _asks(message)), default=-1)
     text = in_short(
         steps,
@@ -156,10 +161,23 @@ def _written(situation: Situation, first: int, end: int, room_tokens: int, prote
     for number, message in enumerate(messages):
         if number not in hidden:
             known.update(_names(message, results=False))
+    return with_names(text, best_of(found, situation.count, room_tokens, known))
+
+
+def _read(steps: Sequence[Message]) -> Steps[Counter[str]]:
+    """The identifiers of these messages. Which of their results show a failure is asked, too, and remembered."""
     found: Counter[str] = Counter()
+    read = 0
     for message in steps:
         found.update(_names(message, results=True))
-    return with_names(text, best_of(found, situation.count, room_tokens, known))
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                shows_failure(part.text)
+                read += len(part.text)
+        if read > STEP_CHARS:
+            read = 0
+            yield
+    return found
 
 
 def _asks(message: Message) -> bool:

@@ -84,7 +84,7 @@ def prepare(
         if summary is not None:
             draft = unbound(draft.under(absorbed(draft.plan, summary, weighed.index)))
         else:
-            draft = _recorded(draft, now)
+            draft = yield from _recorded(draft, now)
         draft, skipped, pressed = yield from _pruned(draft, now)
     try:
         ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
@@ -249,13 +249,15 @@ def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:
     )
 
 
-def _recorded(draft: Draft, now: float) -> Draft:
+def _recorded(draft: Draft, now: float) -> Steps[Draft]:
     """Old steps in short, where that pays."""
     policy = draft.policy
     if not policy.compact.early or _is_retry(draft):
         return draft
     seen = after_last_assistant(draft.received.conversation.messages)
-    record = early_record(_situation(draft, seen=seen, now=now), policy.compact, policy.prune.protected_tools)
+    record = yield from early_record.steps(
+        _situation(draft, seen=seen, now=now), policy.compact, policy.prune.protected_tools
+    )
     return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
 
 

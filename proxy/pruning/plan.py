@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from proxy.conversation.edit import Replace
 from proxy.conversation.model import Message, Text, ToolCall, ToolResult
-from proxy.conversation.steps import Steps, Stepwise
+from proxy.conversation.steps import STEP_CHARS, Steps, Stepwise
 from proxy.pruning.ages import Ages, Protection
 from proxy.pruning.arrival import arrive
 from proxy.pruning.gate import bound_until
@@ -23,8 +23,6 @@ from proxy.pruning.worth import Batch, best_batch
 __all__ = ["arrive", "is_pressed", "prune", "read_names", "under_pressure"]
 
 _NEW_MESSAGES = 8
-_STEP_CHARS = 64 * 1024
-"""To look for the names in so much text takes up to 3 ms."""
 _THIN = 0.85
 _LARGEST_PROTECTED_SHARE = 0.2
 _LARGEST_MINIMUM_SHARE = 0.1
@@ -167,7 +165,7 @@ def _clears(chosen: Sequence[Standing], situation: Situation, share: float) -> S
         if edit.tokens_after < edit.tokens_before:
             edits.append(edit)
         looked_at += len(standing.text)
-        if looked_at > _STEP_CHARS:
+        if looked_at > STEP_CHARS:
             looked_at = 0
             yield
     return tuple(edits)

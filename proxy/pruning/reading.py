@@ -17,9 +17,19 @@ _READS = re.compile(r"read|view|open|cat\b|get_?file|show_?file|str_replace", re
 _PRINTS = re.compile(r"\b(?:cat|sed -n|head|tail|nl|bat|less)\b")
 """Shell commands that print a file."""
 _COMMAND_CHARS = 300
-_FAILS = re.compile(
-    r"Traceback \(most|\b[A-Z]\w*(?:Error|Exception)\b|\bFAILED\b|\bfatal:|exit(?:ed with)? code:? [1-9]|npm ERR!"
-    r"|panicked at|\berror(?:\[\w+\])?:"
+_RAISED = re.compile(r"[A-Z](?<!\w[A-Z])\w*(?:Error|Exception)\b")
+# Each with what it cannot do without, to look for which takes next to nothing: a tenth of one expression for all. They begin
+# with what they look for, not with `\b`, since the search for a fixed beginning is as fast.
+_FAILURES = (
+    ("Traceback (most", None),
+    ("npm ERR!", None),
+    ("panicked at", None),
+    ("FAILED", re.compile(r"FAILED(?<!\wFAILED)\b")),
+    ("fatal:", re.compile(r"fatal:(?<!\wfatal:)")),
+    (" code", re.compile(r"exit(?:ed with)? code:? [1-9]")),
+    ("error", re.compile(r"error(?<!\werror)(?:\[\w+\])?:")),
+    ("Error", _RAISED),
+    ("Exception", _RAISED),
 )
 
 
@@ -41,4 +51,4 @@ def _is_reading(name: str, arguments: str) -> bool:
 @by_hash(most=16_384)
 def shows_failure(text: str) -> bool:
     """Whether a result reports that something failed; most wire formats have no mark for that."""
-    return bool(_FAILS.search(text))
+    return any(sign in text and (pattern is None or pattern.search(text) is not None) for sign, pattern in _FAILURES)

@@ -45,6 +45,20 @@ def test_old_steps_go_and_the_first_request_and_the_tail_stay():
     assert record.decided == len(situation.messages)
 
 
+@pytest.mark.parametrize(("count", "steps"), [(20, 1), (200, 10)])
+def test_where_much_is_put_in_short_somebody_else_has_a_turn_in_between(count, steps):
+    situation = situation_of(answered(rounds(*(words(f"path/file_{n}.py", 1000) for n in range(count)))))
+    record = early_record.steps(situation, EARLY)
+    taken = 0
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(record)
+            taken += 1
+
+    assert taken >= steps
+    assert end.value.value == early_record(situation, EARLY)
+
+
 def test_the_record_names_what_stood_there():
     assert "path/file_3.py" in a_record().text
 

@@ -1,4 +1,8 @@
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.conversation.model import ToolCall
 from proxy.pruning.reading import offers_editing, reads_file, shows_failure
@@ -48,3 +52,27 @@ def test_editing_tools_are_told_by_their_names(tools, offers):
 )
 def test_a_report_of_failure_is_told_by_its_words(text, fails):
     assert shows_failure(text) is fails
+
+
+_PLAIN = re.compile(
+    r"Traceback \(most|\b[A-Z]\w*(?:Error|Exception)\b|\bFAILED\b|\bfatal:|exit(?:ed with)? code:? [1-9]|npm ERR!"
+    r"|panicked at|\berror(?:\[\w+\])?:"
+)
+_PIECES = [
+    "Error",
+    "Exception",
+    "error",
+    "FAILED",
+    "fatal:",
+    "exit",
+    "ed with",
+    " code",
+    "[E01]",
+    "Traceback (most",
+    "npm ERR!",
+]
+
+
+@given(st.lists(st.sampled_from([*_PIECES, "panicked at", *"A_é:1 \n-"]), max_size=8).map("".join))
+def test_failures_are_found_as_one_expression_for_all_would_find_them(text):
+    assert shows_failure(text) == bool(_PLAIN.search(text))
