@@ -91,3 +91,9 @@ def next_turn(situation, edits, *more) -> Situation:
     """The following request: the client resends everything and more, the plan has grown."""
     grown = a_situation((*situation.messages, *more), situation.plan.with_edits(tuple(edits)))
     return msgspec.structs.replace(grown, window=situation.window, prices=situation.prices, tools=situation.tools)
+
+
+def taken_in(steps):
+    """What each step gave, the outcome last."""
+    found = yield from steps
+    yield found

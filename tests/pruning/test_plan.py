@@ -18,6 +18,7 @@ from tests.pruning.builders import (
     places,
     result,
     rounds,
+    taken_in,
     user,
     words,
 )
@@ -52,12 +53,6 @@ def test_where_many_results_go_somebody_else_has_a_turn_in_between(results, step
     assert len(taken) - 1 == steps
     assert taken[-1] == prune(situation, ALWAYS)
     assert len(taken[-1].edits) == results - 1
-
-
-def taken_in(steps):
-    """What each step gave, the outcome last."""
-    found = yield from steps
-    yield found
 
 
 @pytest.mark.parametrize(("oldest", "gone"), [(20_000, 0), (20_001, 1)])
