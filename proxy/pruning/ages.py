@@ -130,9 +130,10 @@ class Ages:
         given = (protection.literal, policy.min_chars, policy.protected_tools)
         if given != self._given or edits[: len(self._edits)] != self._edits:
             self._forget()
-            self._given = given
         elif len(edits) > len(self._edits):
             self._cut({edit.at for edit in edits_of(edits[len(self._edits) :], Replace)})
+        # Whatever trips below leaves half an account, which the next request must not go on from.
+        self._given = None
         self._edits = edits
         count, key = self._upto
         if not (0 < count <= len(keys) and keys[count - 1] == key):
@@ -143,6 +144,7 @@ class Ages:
             for number, standing in enumerate(results[message]):
                 self._add(number, standing, protection, policy)
         self._upto = (len(keys), keys[-1]) if keys else (0, b"")
+        self._given = given
 
     def _cut(self, changed: set[bytes]) -> None:
         """Take back all from the first row on whose message has one of these keys."""

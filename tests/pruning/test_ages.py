@@ -1,5 +1,6 @@
 """Which results may go, by their age and by the rules."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -247,3 +248,22 @@ def test_a_turn_looks_only_at_what_is_new_in_it():
     may_go(a_situation(answered([*messages, call("n"), result("n", words("n", 100))])), protection, ages=ages)
 
     assert looked == [2, 4, 6, 8, 10, 12]
+
+
+def test_an_account_that_tripped_on_its_way_is_begun_anew():
+    messages = rounds(*(words(f"{number}", 500) for number in range(8)))
+    before, after = a_situation(messages[:9]), a_situation(answered(messages))
+    ages, looked_at = Ages(), []
+
+    def literal(standing):
+        looked_at.append(standing)
+        if len(looked_at) == 7:
+            raise KeyError("ours")
+        return False
+
+    protection = Protection(2600, 2600, literal)
+    may_go(before, protection, ages=ages)
+    with pytest.raises(KeyError):
+        may_go(after, protection, ages=ages)
+
+    assert may_go(after, protection, ages=ages) == may_go(after, protection) == [2, 4, 6]
