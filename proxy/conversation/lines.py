@@ -36,7 +36,8 @@ class Notes:
         weights, totals, reasoning  exchange.weigh: what each message weighs, whole and in reasoning
         pairs, sizes                … its results with their calls, and what they weigh
         results, edited             … its results as pruning sees them: as they came, and under the plan
-        marked, sealed              exchange.prepare: what cache marks stand behind; reasoning that nobody can read
+        marked                      exchange.prepare: where a client's own summary ends
+        sealed                      exchange.counted: reasoning that nobody can read
         passages, ages, tally       pruning.strategies.passages, pruning.ages and exchange.tally: one object a conversation
     """
 
@@ -92,15 +93,7 @@ class Notes:
     def mapped(self, name: Hashable, make: Callable[[S], T], given: Sequence[S]) -> tuple[T, ...]:
         """The same where `make` is asked for each value alone: of what is `given` for its message."""
         found = self._own.get(name)
-        if found is None:
-            before = self._before.get(name)
-            if before is None:
-                found = tuple(map(make, given))
-            else:
-                known = before[: self.shared]
-                found = known + tuple(map(make, given[len(known) :]))
-            self._own[name] = found
-        return found
+        return found if found is not None else self.extended(name, lambda known: map(make, given[len(known) :]))
 
     def upto(self, name: Hashable, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
         """A value that depends on `given` and on leading messages: the one from before where they are the same.
@@ -140,20 +133,9 @@ class Lines:
         self._held = 0
         self._lines: OrderedDict[_Line, None] = OrderedDict()
         self._at: dict[tuple[str, int, bytes], list[_Line]] = {}
-        self._looked: tuple[str, bytes, tuple[object, int] | None] | None = None
-        """What `look` was asked last, and found, until `find` is asked."""
-
-    def look(self, kind: str, body: bytes) -> tuple[object, int] | None:
-        """The same as `find`, which need not compare this body again when it is asked next."""
-        found = self.find(kind, body)
-        self._looked = kind, body, found
-        return found
 
     def find(self, kind: str, body: bytes) -> tuple[object, int] | None:
         """What was kept of a line that begins as this body does, and how many of its `ends` both have."""
-        looked, self._looked = self._looked, None
-        if looked is not None and looked[0] == kind and looked[1] is body:
-            return looked[2]
         for place in range(len(body).bit_length() - 1, _LEAST_PLACE - 1, -1):
             for line in reversed(self._at.get(_place(kind, place, body), ())):
                 shared = _shared(body, line)

@@ -95,7 +95,10 @@ def beginnings(kind: str, field: str, body: bytes, recall: Recall, step_bytes: i
 
     To read them one by one is to read the body in steps of about `step_bytes`: each takes over what the last one had.
     """
-    found = recall.lines.look(kind, body)
+    # Before it is compared with its line, which whoever reads it does, too.
+    if len(body) <= 2 * step_bytes:
+        return
+    found = recall.lines.find(kind, body)
     known = found[0].ends[found[1] - 1] if found is not None and isinstance(found[0], History) else 0
     if len(body) - known <= 2 * step_bytes:
         return

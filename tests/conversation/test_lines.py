@@ -33,20 +33,6 @@ def test_wherever_a_body_parts_from_its_line_all_ends_before_are_shared(number):
         assert lines.find("k", A[:at] + b"b" * 9_000) == (("line", shared) if shared else None)
 
 
-def test_a_body_that_was_just_looked_for_is_not_compared_again(monkeypatch):
-    lines, compared = kept(A), []
-    monkeypatch.setattr("proxy.conversation.lines._shared", lambda body, line: compared.append(body) or 2)
-    body = A + b"more"
-
-    assert lines.look("k", body) == lines.find("k", body) == (0, 2)
-    assert compared == [body]
-    # Only the next time, and only this very one.
-    assert lines.find("k", body) == (0, 2)
-    lines.look("k", body)
-    assert lines.find("k", A + b"else") == lines.find("k", body) == (0, 2)
-    assert compared == [body, body, body, A + b"else", body]
-
-
 def test_another_kind_another_beginning_and_a_shorter_body_share_nothing():
     lines = kept(A)
 

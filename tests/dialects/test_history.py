@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
+from proxy.conversation import lines
 from proxy.conversation.model import Message
 from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
@@ -133,6 +134,18 @@ def test_only_what_is_long_and_new_and_can_be_kept_is_read_in_steps():
     assert steps(Recall(room_bytes=len(body))) == []
     assert steps(Recall(), of=body[:-1]) == []
     assert steps(Recall(), of=body.replace(b'"messages"', b'"message5"')) == []
+
+
+def test_a_body_of_two_steps_is_compared_with_its_line_once(monkeypatch):
+    recall, compared = Recall(), []
+    read("/v1/chat/completions", a_body("messages", 50), recall)
+    body = a_body("messages", 60)
+    shared = lines._shared
+    monkeypatch.setattr(lines, "_shared", lambda one, line: compared.append(one) or shared(one, line))
+
+    assert list(beginnings("openai_chat", "messages", body, recall, len(body) // 2 + 1)) == []
+    assert read("/v1/chat/completions", body, recall) is not None
+    assert compared == [body]
 
 
 def test_what_stands_beside_a_growing_history_is_read_once():
