@@ -80,8 +80,6 @@ class Ages:
         self._open: dict[Made, tuple[int, ...]] = {}
         """Call → positions of its results that no later one supersedes."""
         self._superseded: set[int] = set()
-        self._again: set[int] = set()
-        """Those of them that may go."""
 
     def replaceable(self, situation: Situation, protection: Protection, policy: PrunePolicy) -> list[Standing]:
         """The results that age does not protect and the rules allow to be replaced, in order; the price is not looked at yet.
@@ -97,7 +95,7 @@ class Ages:
         aged_literal = min(aged, surely)
         old = {*_within(self._free, start, aged), *_within(self._literal, start, aged_literal)}
         if policy.dedupe:
-            old.update([at for at in self._again if at >= start])
+            old.update([at for at in self._superseded if at >= start and rows[at].may_go])
         if not old:
             return []
         superseded = self._superseded if policy.dedupe else frozenset()
@@ -173,7 +171,6 @@ class Ages:
             if edit is None and not result.is_error:
                 taken = earlier
                 self._superseded.update(taken)
-                self._again.update([one for one in taken if self._rows[one].may_go])
                 self._open[made] = (at,)
             else:
                 self._open[made] = (*earlier, at)
@@ -210,7 +207,6 @@ class Ages:
             still_open = self._open.pop(row.made)
             earlier = still_open[:-1] if row.taken is None else row.taken
             self._superseded.difference_update(row.taken or ())
-            self._again.difference_update(row.taken or ())
             if earlier:
                 self._open[row.made] = earlier
         for positions in (self._free, self._literal, self._pointing):

@@ -53,16 +53,14 @@ def standing_results(situation: Situation, since: int = 0) -> list[Standing]:
 
 def _found(situation: Situation, since: int) -> list[Standing]:
     """The results from message `since` on, each as its edit has left it."""
-    if situation.results:
-        known = list(chain.from_iterable(situation.results[since:]))
-        # Where all calls stand there, too, nothing in front of them has had a say in which result is whose.
-        if not since or all(standing.call_message >= since for standing in known):
-            return known
-    messages = situation.messages[since:]
-    behind = situation.keys[since:]
+    known = list(chain.from_iterable(results_by_message(situation)[since:]))
+    # Where all calls stand there, too, nothing in front of them has had a say in which result is whose.
+    if not since or all(standing.call_message >= since for standing in known):
+        return known
+    messages, behind = situation.messages[since:], situation.keys[since:]
     found = results_of(pairs(messages), messages, behind, lambda index: situation.parts_tokens(since + index))
     found = edited(found, replacements(situation.plan.edits))
-    return [standing._replace(message=since + standing.message) for standing in found] if since else list(found)
+    return [standing._replace(message=since + standing.message) for standing in found]
 
 
 def results_by_message(situation: Situation) -> Sequence[tuple[Standing, ...]]:
