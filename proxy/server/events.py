@@ -15,6 +15,7 @@ from proxy.server.spoken import spoken
 from proxy.tokens.context import error_percent
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_CONSOLE = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False)
 
 
 class _Loggers:
@@ -49,9 +50,6 @@ def configure(*, form: str, level: str, for_good: bool = False) -> None:
         logger_factory=_Loggers(Outlet(sys.stderr)),
         cache_logger_on_first_use=for_good,
     )
-
-
-_CONSOLE = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False)
 
 
 def _spoken(_logger: Any, _method: str, event: Any) -> Any:
