@@ -116,6 +116,18 @@ async def measure(targets: list[Target], scale: Scale, only: set[str]) -> Rows:
     return rows
 
 
+async def measure_pruning(targets: list[Target], scale: Scale) -> Rows:
+    """Chats of which something goes at every turn: this upstream names no cached tokens, so that nothing speaks for waiting."""
+    rows: Rows = {}
+    size = {"turns": scale.turns, "turn_bytes": 12_000, "coloured": 0}
+    label = f"chat of {scale.turns} turns of 12 KB, a result goes at each"
+    _merged(rows, await _told(label, measures.chat(targets, **size, chats=scale.chats, label=label)))
+    label = f"{scale.at_once} such chats at once, a result goes at each turn"
+    many = measures.chats(targets, **size, count=scale.at_once, rounds=scale.chats, label=label)
+    _merged(rows, await _told(label, many))
+    return rows
+
+
 async def measure_stores(targets: list[Target], scale: Scale) -> Rows:
     """What depends on where the state lies."""
     rows = await measures.rate(targets, seconds=scale.seconds, rounds=scale.rounds)
@@ -141,6 +153,13 @@ def run(scale: Scale, only: set[str]) -> dict[str, Rows]:
                     targets.append(some.enter_context(nginx(up, folder / "nginx")))
                 targets.append(some.enter_context(proxy(up, folder / "ours", config=NOTHING_GOES)))
                 tables["one core"] = uvloop.run(measure(targets, scale, only))
+        if "chat" in only:
+            with ExitStack() as some:
+                targets = [direct]
+                if shutil.which("nginx"):
+                    targets.append(some.enter_context(nginx(up, folder / "nginx2")))
+                targets.append(some.enter_context(proxy(up, folder / "pruning")))
+                tables["in the default configuration"] = uvloop.run(measure_pruning(targets, scale))
         if "stores" in only and shutil.which("redis-server"):
             with ExitStack() as some:
                 url = some.enter_context(redis_server(folder))
