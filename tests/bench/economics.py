@@ -161,6 +161,7 @@ def main() -> int:
     parser.add_argument(
         "--prices", nargs="*", choices=PRICES, default=["0.1/1.25"], help="price models; none named: all"
     )
+    parser.add_argument("--minimum", type=int, default=0, help="tokens below which the cache takes nothing")
     parser.add_argument("--policies", nargs="*", choices=POLICIES, default=list(POLICIES))
     parser.add_argument("--curve", action="store_true", help="protection and kept identifiers varied, with a plot")
     parser.add_argument(
@@ -176,9 +177,8 @@ def main() -> int:
         for prices in given.prices or PRICES:
             for name, policy in chosen.items():
                 print(f"{name}, {prices} …", file=sys.stderr, flush=True)
-                jobs = [
-                    (index, policy, PRICES[prices], given.window, given.breakpoints) for index in range(len(_loaded))
-                ]
+                ratios = PRICES[prices] and replace(PRICES[prices], minimum=given.minimum)
+                jobs = [(index, policy, ratios, given.window, given.breakpoints) for index in range(len(_loaded))]
                 outcomes = list(pool.map(_job, jobs, chunksize=4))
                 rows += [(name, prices, part, summary(group)) for part, group in parts(outcomes)]
     if given.json:
