@@ -1,11 +1,18 @@
 """Requests about which nothing is left to decide: they go out as they came, whatever they turn out to weigh."""
 
 from proxy.compaction.policy import limit_tokens
+from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.model import Text, ToolCall
+from proxy.conversation.recall import Recall
 from proxy.exchange.policy import Policy
+from proxy.exchange.prepare import unpruned, why_no_decisions
+from proxy.exchange.ready import Ready, draft_of, ready_of
 from proxy.exchange.receive import Memory, Received
+from proxy.exchange.weigh import weigh
 from proxy.ledger.records import Queued
 from proxy.tokens.context import reserve_tokens, usable_tokens
+from proxy.tokens.estimate import Scale
+from proxy.tokens.learn import Learned
 
 _ROOM_SHARE = 1 / 8
 """Of the limit, which a foregone request may fill at most: compaction looks at half of it, and what was learned of the model
@@ -29,6 +36,25 @@ def goes_as_it_came(received: Received, memory: Memory, policy: Policy, queued: 
             if not isinstance(part, (Text, ToolCall)):
                 return False
     return True
+
+
+def foregone(
+    received: Received,
+    memory: Memory,
+    policy: Policy,
+    scale: Scale,
+    *,
+    recall: Recall,
+    now: float,
+    held_out: bool,
+    learned: Learned,
+) -> Ready:
+    """What `prepare` gives for such a request, which no kind of edit is asked about: whatever it holds, it goes out as it came."""
+    draft = draft_of(received, memory, weigh(received, scale), scale, policy, learned, EMPTY_PLAN)
+    skipped, pressed = why_no_decisions(received, memory, policy, held_out=held_out), memory.pressed
+    if not skipped:
+        skipped, pressed = unpruned(draft)
+    return ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
 
 
 def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:

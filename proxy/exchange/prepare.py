@@ -71,11 +71,11 @@ def prepare(
     weighed = weigh(received, scale)
     inherited = _standing(memory.plan, weighed, received, policy) if policy.mode != "off" else EMPTY_PLAN
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
-    skipped = blocked = _why_no_decisions(received, memory, policy, held_out=held_out)
-    pressed = bool(memory.line and memory.line.pressed)
+    skipped = blocked = why_no_decisions(received, memory, policy, held_out=held_out)
+    pressed = memory.pressed
     # A conversation that is left alone for comparison still hears what its user says; where roles must alternate, it waits.
     says = policy.mode == "prune" and not policy.alternates
-    if queued and says and not _why_no_decisions(received, memory, policy, held_out=False):
+    if queued and says and not why_no_decisions(received, memory, policy, held_out=False):
         draft = draft.with_edits(queued_edits(draft, queued))
     if blocked in _STILL_DUE:
         draft = restored(draft)
@@ -118,7 +118,7 @@ def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learn
     return msgspec.structs.replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
 
 
-def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
+def why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held_out: bool) -> str:
     """The first of `UNDECIDED` that applies; empty where there is none."""
     view = received.view
     conversation = view.conversation
@@ -143,7 +143,7 @@ def _why_no_decisions(received: Received, memory: Memory, policy: Policy, *, hel
 
 
 def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
-    line, policy = draft.memory.line, draft.policy
+    policy = draft.policy
     conversation, notes = draft.received.conversation, draft.received.view.notes
     head = draft.weighed.system + draft.weighed.tools
     warmth = warmth_of(conversation, draft.memory, policy, now)
@@ -168,7 +168,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         cold=warmth.cold,
         doubtful=warmth.doubtful,
         rewritten=warmth.rewritten,
-        pressed=bool(line and line.pressed),
+        pressed=draft.memory.pressed,
         expected_turns=_turns_left(draft),
         model=conversation.model,
         bound=bound_by(draft.received, policy),
@@ -261,14 +261,19 @@ def _recorded(draft: Draft, now: float) -> Steps[Draft]:
     return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
 
 
+def unpruned(draft: Draft) -> tuple[str, bool]:
+    """Where no result could go: why none was looked for, and whether the window presses."""
+    before = draft.memory.pressed
+    if _is_retry(draft):
+        return "retry", before
+    context = draft.context
+    return "", is_pressed(context.total + context.reserve, context.room, draft.policy.prune, before=before)
+
+
 def _pruned(draft: Draft, now: float) -> Steps[tuple[Draft, str, bool]]:
     """Placeholders for older results, in one batch."""
-    before = bool(draft.memory.line and draft.memory.line.pressed)
-    if _is_retry(draft):
-        return draft, "retry", before
-    if not _has_results(draft):
-        context, policy = draft.context, draft.policy
-        return draft, "", is_pressed(context.total + context.reserve, context.room, policy.prune, before=before)
+    if _is_retry(draft) or not _has_results(draft):
+        return draft, *unpruned(draft)
     seen = after_last_assistant(draft.received.conversation.messages)
     ages = draft.weighed.notes.carried(("ages", draft.scale.name), Ages)
     decision = yield from prune.steps(_situation(draft, seen=seen, now=now), draft.policy.prune, ages)

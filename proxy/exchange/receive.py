@@ -53,6 +53,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     calls: tuple[tuple[int, Anchor | None], ...] = ()
     """Earlier calls, deepest first: index of the last message that each had sent, and its anchor where there is one."""
 
+    @property
+    def pressed(self) -> bool:
+        """Whether the window pressed at the line's last call."""
+        return self.line is not None and self.line.pressed
+
     @cached_property
     def answered(self) -> tuple[tuple[int, Anchor], ...]:
         """Those of the calls whose answers' reasoning is kept; most models never miss it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
@@ -62,11 +63,12 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
     policy: Policy
     scale: Scale
     learned: Learned
-    ready: Ready
     started: float
     """`time.perf_counter` when the body was whole."""
     queued: tuple[Queued, ...] = ()
     """Messages that waited for this conversation when the call came; once it is decided, those of them that it says."""
+    ready: Ready = cast("Ready", None)
+    """None as long as it is not predicted, which only `decide` and `Ahead` see."""
     counts_only: bool = False
     """The request asks for a count: it gets the plan, and is no turn."""
     reader: Reader | None = None

@@ -16,9 +16,8 @@ from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came, is_held_out, prepare
 from proxy.exchange.queue import said
 from proxy.exchange.ready import Ready, read_lately, reads_more_later
-from proxy.exchange.receive import NO_MEMORY, Memory, Received
-from proxy.ledger.records import Queued
-from proxy.server.ahead import Ahead
+from proxy.exchange.receive import Received
+from proxy.server.ahead import Ahead, hands_off
 from proxy.server.behind import begun, work_of
 from proxy.server.call import Call, Shared
 from proxy.server.habits import Habit
@@ -29,14 +28,9 @@ from proxy.server.reading import read, weigh_all
 from proxy.server.relay import Exchange
 from proxy.server.tokenizers import PIECE_CHARS
 from proxy.settings.values import Mode
-from proxy.tokens.estimate import Scale
-from proxy.tokens.learn import Learned
 
 _MODE_HEADER = "x-context-mode"
 _READ_HEADERS = frozenset(name.encode() for name in (_MODE_HEADER, *LABEL_HEADERS))
-
-_CallInSteps = Steps[Call]
-"""Not to be put together anew for each call, as the annotation of an inner function is."""
 
 log = structlog.get_logger("proxy")
 
@@ -125,58 +119,43 @@ async def _predicted(
     counts_only = dialect.is_count(exchange.route.rest_path)
     policy = _policy(shared, upstream, received, known, habit, counts_only=counts_only)
 
-    def predict() -> _CallInSteps:
-        ready, failed_open = yield from _prepared(shared, received, memory, policy, scale, learned, queued)
-        return Call(
-            exchange=exchange,
-            dialect=dialect,
-            raw=raw,
-            received=received,
-            memory=memory,
-            known=known,
-            policy=policy,
-            scale=scale,
-            learned=learned,
-            ready=ready,
-            started=started,
-            queued=queued,
-            counts_only=counts_only,
-            failed_open=failed_open,
-        )
-
+    call = Call(
+        exchange=exchange,
+        dialect=dialect,
+        raw=raw,
+        received=received,
+        memory=memory,
+        known=known,
+        policy=policy,
+        scale=scale,
+        learned=learned,
+        started=started,
+        queued=queued,
+        counts_only=counts_only,
+    )
     if small and not counts_only and not shared.exact.enabled and goes_as_it_came(received, memory, policy, queued):
-        return Ahead(shared, predict())
-    return await shared.pace.through(predict())
+        return Ahead(shared, call)
+    return await shared.pace.through(_prepared(shared, call))
 
 
-def _prepared(
-    shared: Shared,
-    received: Received,
-    memory: Memory,
-    policy: Policy,
-    scale: Scale,
-    learned: Learned,
-    queued: tuple[Queued, ...],
-) -> Steps[tuple[Ready, str]]:
-    """The decision, and the name of the step where it tripped; then the call goes out as it came."""
+def _prepared(shared: Shared, call: Call) -> Steps[Call]:
+    """The call, decided; where that trips, it goes out as it came."""
     now = time.time()
     try:
-        ready = yield from prepare.steps(
-            received,
-            memory,
-            policy,
-            scale,
+        call.ready = yield from prepare.steps(
+            call.received,
+            call.memory,
+            call.policy,
+            call.scale,
             recall=shared.recall,
             now=now,
-            held_out=is_held_out(received, memory, policy),
-            learned=learned,
-            queued=queued,
+            held_out=is_held_out(call.received, call.memory, call.policy),
+            learned=call.learned,
+            queued=call.queued,
         )
     except Exception as error:  # noqa: BLE001  a decision that trips must not break the call
-        shared.watch.failed("prepare", error)
-        hands_off = replace(policy, mode="off", ask_usage=False)
-        return prepare(received, NO_MEMORY, hands_off, scale, recall=shared.recall, now=now), "prepare"
-    return ready, ""
+        hands_off(shared, call, error, now)
+    return call
 
 
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.server import decide
+from proxy.server import ahead, decide
 from tests.builders import messages_of, rounds, said, user
 from tests.server.house import EAGER, OFF, a_house, a_provider, with_record
 
@@ -26,6 +26,7 @@ def order(monkeypatch):
         return noted_call
 
     monkeypatch.setattr(decide.prepare, "steps", noting("predicted", decide.prepare.steps))
+    monkeypatch.setattr(ahead, "foregone", noting("predicted", ahead.foregone))
     return noted
 
 
@@ -66,7 +67,8 @@ async def test_where_predicting_trips_the_call_goes_on_unread(monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("secret content")
 
-    monkeypatch.setattr(decide, "_prepared", broken)
+    monkeypatch.setattr(ahead, "foregone", broken)
+    monkeypatch.setattr(ahead, "hands_off", broken)
     provider = a_provider()
     with capture_logs() as logs:
         async with a_house(provider) as house:
@@ -78,6 +80,21 @@ async def test_where_predicting_trips_the_call_goes_on_unread(monkeypatch):
     assert messages_of(provider.received[0].body) == [user("hello")]
     assert turns == []
     assert {"event": "failed_open", "log_level": "warning", "stage": "decide", "error": "RuntimeError"} in logs
+
+
+async def test_where_the_forecast_trips_the_call_is_counted_without_its_past(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("secret content")
+
+    async with a_house(a_provider()) as house:
+        await house.chat([user("hello")])
+        monkeypatch.setattr(ahead, "foregone", broken)
+        answer = await house.chat([user("hello"), said("hello"), user("more")])
+        turns = await house.turns()
+
+    assert answer.status_code == 200
+    assert answer.headers["x-context-basis"] == "estimated"
+    assert [turn.failed_open for turn in turns] == ["", "prepare"]
 
 
 async def test_what_is_out_already_is_not_said_to_have_been_changed(monkeypatch):
