@@ -172,7 +172,7 @@ async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):
     await store.close()
 
     reader = sqlite3.connect(path)
-    assert reader.execute("SELECT count(*), sum(length(packed)) < 2000 FROM plans").fetchone() == (1, 1)
+    assert reader.execute("SELECT count(*), sum(length(packed)) < 6000 FROM plans").fetchone() == (1, 1)
     reader.close()
 
 
