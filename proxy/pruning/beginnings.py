@@ -27,8 +27,11 @@ def without_beginnings(text: str) -> str:
     lines = text.count("\n") + 1
     if lines < _FEWEST_LINES:
         return text
-    begun = f"\n{text}"
     enough = _NEARLY_ALL * lines
+    # Each beginning has one of these marks, which most texts have too few of.
+    if text.count(":") + text.count("|") < enough:
+        return text
+    begun = f"\n{text}"
     if lines >= _FEWEST_HASHED:
         numbers = [int(number) for number in _HASHED.findall(begun)]
         # Line numbers rise; the first column of a table that looks like an anchor need not.

@@ -29,6 +29,7 @@ _GENEROUS = 1.4
 _WEIGHT = {"symbol": 8, "file": 8, "path": 4, "id": 3, "number": 2, "url": 1}
 """How much likelier one kind is to be quoted than another, in round figures: symbols and file names of program code are
 quoted about every third time, paths and ids every tenth, numbers and web addresses every thirtieth."""
+_NUMBER_WEIGHT = _WEIGHT["number"]
 
 
 def identifiers(
@@ -49,10 +50,11 @@ def best_of(
     ranked: list[tuple[float, int, str]] = []
     for word, times in found.items():
         if word not in known:
-            kind, piece = ("number", 3) if word.isdigit() else (_kind_of_name(word), 5)
             # Behind a space, in pieces of about three digits, or of more letters.
-            tokens = 1 + len(word) // piece
-            weight = _WEIGHT[kind]
+            if word.isdigit():
+                weight, tokens = _NUMBER_WEIGHT, 1 + len(word) // 3
+            else:
+                weight, tokens = _WEIGHT[_kind_of_name(word)], 1 + len(word) // 5
             ranked.append(((weight * (1 + math.log2(times)) if times > 1 else weight) / tokens, tokens, word))
     ranked.sort(key=itemgetter(0), reverse=True)
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
@@ -60,11 +62,11 @@ def best_of(
     kept: list[str] = []
     left = room_tokens * _GENEROUS
     for _, tokens, word in ranked:
-        if left <= 0:
-            break
         if tokens <= left:
             kept.append(word)
             left -= tokens
+        elif left <= 0:
+            break
     while kept and (tokens := count(" ".join(kept))) > room_tokens:
         del kept[min(len(kept) - 1, len(kept) * room_tokens // tokens) :]
     return tuple(filter(set(kept).__contains__, found))
@@ -97,18 +99,28 @@ def _counted(text: str) -> dict[str, int]:
     runs = without_beginnings(text).encode("ascii", "replace").translate(_BLANKED).decode().split()
     found: dict[str, int] = {}
     for run, times in Counter(runs).items():
-        # Most are plain words, which are no identifiers.
-        if len(run) < _SHORTEST or (run.isalpha() and run.islower()):
+        if run.isdigit():
+            # Numbers are what they are without a closer look.
+            word = run if _SHORTEST <= len(run) <= _LONGEST else ""
+        elif run.isalpha() and run.islower():
+            # Most are plain words, which are no identifiers.
             continue
-        # What is left is mostly numbers, which are what they are without a closer look.
-        if run.isdigit() and len(run) <= _LONGEST:
-            found[run] = found.get(run, 0) + times
-            continue
-        for piece in (run,) if len(run) <= _LONGEST else _pieces(run):
-            word = piece.strip(_EDGE)
-            if kind_of(word):
-                found[word] = found.get(word, 0) + times
+        else:
+            word = _word_in(run)
+        if word:
+            found[word] = found[word] + times if word in found else times
+        elif len(run) > _LONGEST:
+            for piece in map(_word_in, _pieces(run)):
+                if piece:
+                    found[piece] = found.get(piece, 0) + times
     return found
+
+
+@lru_cache(maxsize=8192)
+def _word_in(run: str) -> str:
+    """The identifier in a run of such characters; empty where there is none, or where it is too long to be one."""
+    word = run.strip(_EDGE) if len(run) <= _LONGEST else ""
+    return word if kind_of(word) else ""
 
 
 def _pieces(run: str) -> list[str]:
@@ -123,7 +135,7 @@ def kind_of(word: str) -> str:
     return "number" if word.isdigit() else _kind_of_name(word)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=8192)
 def _kind_of_name(word: str) -> str:
     if word.lower() == word.upper():
         return ""

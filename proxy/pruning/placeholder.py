@@ -63,5 +63,6 @@ def placeholder(
 def _saved_in(text: str) -> str:
     """Path of the file that holds the whole output, as the client says; empty where it does not."""
     edges = (text,) if len(text) <= 2 * _EDGE_CHARS else (text[:_EDGE_CHARS], text[-_EDGE_CHARS:])
-    found = next((match for edge in edges if (match := _SAVED.search(edge))), None)
+    # A search without regard to case tries the whole expression at every character: seldom is there anything to be found.
+    found = next((match for edge in edges if "full output" in edge.lower() and (match := _SAVED.search(edge))), None)
     return found[1] if found else ""
