@@ -28,10 +28,9 @@ _OVERFLOW = _any_of(
     r"context[_ ]length[_ ]exceeded",
     r"exceed_context_size",
     r"model_max_prompt_tokens_exceeded",
-    r"prompt is too long",
-    r"prompt too long; exceeded",
+    r"prompt (is )?too long",
     r"input is too long for requested model",
-    r"exceeds? the (model'?s )?context window",
+    r"exceeds? (the )?(model'?s )?context window",
     r"exceed context limit",
     r"context[ _]?window[ _]?exceed",
     r"exceeded this model context window",
@@ -44,6 +43,8 @@ _OVERFLOW = _any_of(
     r"input token count is \d+ but model only supports",
     r"input tokens? exceed",
     r"number of input tokens exceeds",
+    r"number of input tokens \(\d+\) has exceeded max_prompt_tokens",
+    r"tokens in request more than max tokens allowed",
     r"maximum allowed input length",
     r"maximum input length is",
     r"maximum prompt length is \d+",
@@ -51,6 +52,7 @@ _OVERFLOW = _any_of(
     # Of tools, files or stop words there are limits, too.
     r"token count of \d+ exceeds the limit of \d+",
     r"(available|exceeds) context size",
+    r"configured context size is \d",
     r"context size has been exceeded",
     r"reached context length of \d+",
     r"cannot truncate prompt",
@@ -77,15 +79,16 @@ _OVERFLOW = _any_of(
     r"tokens_limit_reached",
     r"input tokens \d+ cannot exceed the total tokens limit",
     r"prompt length \(?\d+\)? exceeds maximum input length",
-    # Z.ai's number for it; its text may be Chinese.
+    # Z.ai's number for it, and what it and other houses say in Chinese: too long a prompt, too long an input, too much context.
     r"\"code\":1261\b",
+    r"prompt ?超长|长度超限|上下文长度超过",
 )
 # Where the text names the window itself; the first group is the number. A rounded one ("128k") is none.
 _WINDOW = re.compile(
     r"(?:maximum context length(?: is| of|:)?|maximum prompt length is|maximum model length of|context length \(|"
     r"context length (?:is|of) only|reached context length of|context size \(|context window limit \(|"
     r"maximum number of tokens allowed \(?|model only supports up to|tokens > |exceed context limit: [\d +]+> |"
-    r"while limit is|max_model_len|max_seq_len \(|max_num_tokens \(|max input tokens:|prompt cannot exceed|"
+    r"while limit is|max_model_len|max_seq_len \(|max_num_tokens \(|max input tokens:|prompt cannot exceed|max_prompt_tokens \(|configured context size is|"
     r"model token limit:|token count of \d{1,12} exceeds the limit of|for model with|"
     r"maximum allowed input length of|exceeds maximum input length \(?|total tokens limit|max size:(?= \d+ tokens)|maximum allowed length \(|configured limit of|should be \[1, ?|\"n_ctx\":|n_ctx:? \(?|"
     r"inputs.? must have less than|inputs` tokens \+ `max_new_tokens` must be <=)"
@@ -98,7 +101,7 @@ _COUNTED = _any_of(
     r"prompt is too long: (\d+)",
     r"exceed context limit: (\d+) \+",
     r"input token count \((\d+)\)",
-    r"\((\d+) (?:of text input|in the messages|in your prompt)",
+    r"\((\d+) (?:in the messages|in your prompt)",
     r"requested (\d+) tokens in the messages",
     r"(\d+) tokens from the input messages",
     r"(?:request has|you passed) (\d+) input tokens",
@@ -110,7 +113,8 @@ _COUNTED = _any_of(
     r"input length \(?(\d+)",
     r"prompt \(length (\d+)\)",
     r"prompt length \((\d+)\)",
-    r"number of input tokens (\d+)",
+    r"number of input tokens \(?(\d+)",
+    r"prompt has (\d[\d,]*) tokens",
     r"engine prompt length (\d+)",
     r"prompt_tokens \((\d+)\)",
     r"\"n_prompt_tokens\":(\d+)",
@@ -121,11 +125,17 @@ _COUNTED = _any_of(
     r"cannot exceed \d+ - received (\d+)",
     r"given: (\d+)",
 )
+# OpenRouter's list of what the input comes to: text, tools, pictures.
+_KIND_COUNTED = re.compile(r"(\d{1,12}) of \w+ input", re.IGNORECASE)
 _OVER = _any_of(
     r"exceeded(?: max context length)? by (\d+) tokens", r"max_(?:completion_)?tokens must be at least 1, got -(\d+)"
 )
 # Of bytes, which says nothing of the window; a smaller body may pass all the same.
-_BYTES = re.compile(r"request_too_large|request exceeds the maximum size", re.IGNORECASE)
+_BYTES = re.compile(
+    r"request_too_large|request exceeds the maximum size|request (payload )?size exceeds the limit|"
+    r"request body too large|max bytes to request body|total message size \d+ exceeds limit",
+    re.IGNORECASE,
+)
 # A chat template's own rule (Gemma, Mistral and others under llama.cpp, vLLM and LM Studio), which a summary behind the
 # user's first words breaks; llama.cpp calls it an error of the server's.
 _ROLES = _any_of(
@@ -195,9 +205,8 @@ def refusal_of(status: int, body: bytes) -> Refusal | None:
     if not re.search(_OVERFLOW, text):
         # 413 is about bytes whoever says it, as load balancers do in a page of HTML (RFC 9110 section 15.5.14).
         return Refusal(kind="overflow", of_bytes=True) if status == _TOO_LARGE or _BYTES.search(text) else None
-    return Refusal(
-        kind="overflow", window=_number(_WINDOW, text), counted=_number(_COUNTED, text), over=_number(_OVER, text)
-    )
+    counted = sum(map(int, _KIND_COUNTED.findall(text))) or _number(_COUNTED, text)
+    return Refusal(kind="overflow", window=_number(_WINDOW, text), counted=counted, over=_number(_OVER, text))
 
 
 def _number(pattern: str | re.Pattern[str], text: str) -> int | None:

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from proxy.dialects.base import Refusal
 from proxy.dialects.refusals import refusal_of
 
 # provider, status, body or text, the window that the text names
@@ -32,6 +33,13 @@ OVERFLOWS = [
     ("OpenRouter, with pictures", 400, "This endpoint's maximum context length is 200000 tokens. However, you requested about 250000 tokens (240000 of text input, 10000 of image input). Please reduce the length of either one", 200000),
     ("OpenRouter, wrapped", 400, {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": '{"message":"prompt is too long: 210000 tokens > 200000 maximum"}'}}}, 200000),
     ("OpenRouter, in a stream", 200, {"error": {"code": 400, "message": "Token limit reached"}}, None),
+    ("SiliconFlow", 400, {"code": 20015, "message": "number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.", "data": None}, 202752),
+    ("Z.ai, in words", 400, {"error": {"code": "1210", "message": "tokens in request more than max tokens allowed"}}, None),
+    ("Z.ai, in fewer words", 400, {"error": {"code": 400, "message": "Prompt too long"}}, None),
+    ("Zhipu", 400, {"error": {"message": "Prompt 超长"}}, None),
+    ("Chinese houses", 400, "请求的上下文长度超过模型限制", None),
+    ("Gemini, bytes", 400, {"error": {"code": 400, "message": "Request payload size exceeds the limit: 20971520 bytes.", "status": "INVALID_ARGUMENT"}}, None),
+    ("Moonshot, bytes", 400, "total message size 10176584 exceeds limit 2097152", None),
     ("Poolside", 400, "Request exceeds the maximum allowed input length of 131072 tokens", 131072),
     ("DeepSeek", 400, "This model's maximum context length is 1048565 tokens. However, you requested 1250025 tokens (1250025 in the messages, 0 in the completion). Please reduce the length of the messages or completion.", 1048565),
     ("Ollama cloud", 400, "prompt too long; exceeded max context length by 1119046 tokens (ref: abc)", None),
@@ -52,6 +60,8 @@ OVERFLOWS = [
     ("llama.cpp", 400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 8192}}, 8192),
     ("llama.cpp, behind a 200", 200, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it"}}, None),
     ("llama.cpp, older", 500, "the request exceeds the available context size. try increasing the context size or enable context shift", None),
+    ("ds4", 400, "Prompt has 92,345 tokens, but the configured context size is 28,192 tokens", 28192),
+    ("Lucebox", 400, "prompt + max_tokens exceeds context window", None),
     ("LM Studio", 400, "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens", 4096),
     ("LM Studio, in a stream", 200, {"error": {"message": "The number of tokens to keep from the initial prompt is greater than the context length"}}, None),
     ("SGLang", 400, {"object": "error", "message": "The input (85050 tokens) is longer than the model's context length (32768 tokens).", "code": 400}, 32768),
@@ -250,6 +260,13 @@ COUNTED = [
         "maximum context length is 200000 tokens. However, you requested about 2500021 tokens (2500020 of text input).",
         2500020,
     ),
+    (
+        "maximum context length is 262144 tokens. However, you requested about 284283 tokens (8963 of text input, 13176 of "
+        "tool input, 262144 in the output).",
+        8963 + 13176,
+    ),
+    ("number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.", 204703),
+    ("Prompt has 92,345 tokens, but the configured context size is 28,192 tokens", 92345),
     ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 537812),
     (
         "This model's maximum context length is 262144 tokens, and your prompt contains at least 134145 input tokens.",
@@ -302,6 +319,7 @@ def test_an_overflow_may_tell_only_by_how_much(said, over):
     assert (refusal.window, refusal.over) == (None, over)
 
 
+@pytest.mark.parametrize("status", [400, 413])
 @pytest.mark.parametrize(
     ("said", "of_bytes"),
     [
@@ -310,18 +328,28 @@ def test_an_overflow_may_tell_only_by_how_much(said, over):
             True,
         ),
         ({"error": {"message": "Request Entity Too Large", "code": "request_too_large"}}, True),
-        (b"<html><body><h1>413 Request Entity Too Large</h1></body></html>", True),
         ("Request body too large for gpt-4o model. Max size: 10 MB.", True),
+        ({"code": 400, "message": "request body too large, must be less than 20MB"}, True),
+        ("Request size exceeds the limit of {0}", True),
+        ("Request payload size exceeds the limit: 20971520 bytes.", True),
+        ("Exceeded limit on max bytes to request body : 6291456", True),
+        ("total message size 10176584 exceeds limit 2097152", True),
         ({"error": {"code": "tokens_limit_reached", "message": "Max size: 8000 tokens."}}, False),
         ("prompt is too long: 210000 tokens > 200000 maximum", False),
         (b"", False),
     ],
 )
-def test_too_many_bytes_are_told_apart_from_too_many_tokens(said, of_bytes):
-    refusal = refusal_of(413, body_of(said))
+def test_too_many_bytes_are_told_apart_from_too_many_tokens(said, of_bytes, status):
+    refusal = refusal_of(status, body_of(said))
 
     assert refusal is not None
     assert (refusal.kind, refusal.of_bytes) == ("overflow", of_bytes)
+
+
+def test_whoever_answers_413_means_bytes():
+    assert refusal_of(413, b"<html><body><h1>413 Request Entity Too Large</h1></body></html>") == Refusal(
+        kind="overflow", of_bytes=True
+    )
 
 
 def test_a_number_too_long_for_a_count_is_none():
