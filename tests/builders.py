@@ -105,7 +105,7 @@ def a_scale(*, dialect="openai_chat", model="m", memo=None):
 def weigh_request(scale, conversation):
     """The pure estimate: system, tools, all messages and the reply's priming."""
     return (
-        scale.weigh_system(conversation)
+        scale.weigh_messages(conversation.system)
         + scale.weigh_tools(conversation.tools)
         + scale.weigh_messages(conversation.messages)
         + scale.overheads.request

@@ -81,19 +81,17 @@ class Notes:
         """
         found = self._own.get(name)
         if found is None:
-            before = self._before.get(name)
-            if before is None:
-                found = tuple(make(()))
-            else:
-                known = before[: self.shared]
-                found = known + tuple(make(known))
-            self._own[name] = found
+            known = self._before.get(name, ())[: self.shared]
+            found = self._own[name] = known + tuple(make(known))
         return found
 
     def mapped(self, name: Hashable, make: Callable[[S], T], given: Sequence[S]) -> tuple[T, ...]:
         """The same where `make` is asked for each value alone: of what is `given` for its message."""
         found = self._own.get(name)
-        return found if found is not None else self.extended(name, lambda known: map(make, given[len(known) :]))
+        if found is None:
+            known = self._before.get(name, ())[: self.shared]
+            found = self._own[name] = known + tuple(map(make, given[len(known) :]))
+        return found
 
     def upto(self, name: Hashable, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
         """A value that depends on `given` and on leading messages: the one from before where they are the same.

@@ -44,7 +44,7 @@ def breaks_bound(received: Received, index: Mapping[bytes, int], plan: Plan, pol
 def drop_option(received: Received, weighed: Weighed, plan: Plan, policy: Policy) -> DropOption | None:
     """What must go out with this plan so that the provider drops invalid reasoning; None where nothing must or can."""
     # Most dialects have none, whatever the edits are.
-    option = received.dialect.drop_option(received.view) if plan.edits else None
+    option = received.dialect.drop_option(received.view)
     return option if option is not None and breaks_bound(received, weighed.index, plan, policy) else None
 
 

@@ -41,22 +41,21 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """Input tokens of `body` by the unified formula alone: what accuracy is measured by."""
     removed_tokens: int
     """Estimated tokens that the plan takes out of this body."""
-    would_remove_tokens: int
-    """While observing: estimated tokens that the plan would have taken out; 0 where the plan is sent."""
     weighed: Weighed
     inputs: Inputs
-    known_tokens: int
-    """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
     before: Anchor | None
     """The measured call before this one."""
     anchor: Anchor
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
     learned_from: int
     """Samples that corrected the prediction."""
+    joins_at: int
+    """See exchange.receive.joins_at."""
+    skipped: str = ""
+    would_remove_tokens: int = 0
+    """While observing: estimated tokens that the plan would have taken out; 0 where the plan is sent."""
     summarised: bool = False
     """A summary stands in the body."""
-    pressed: bool = False
-    skipped: str = ""
     need: Need | None = None
     """A summary that is due: now (this body is what goes out without it) or in the background."""
     asked_usage: bool = False
@@ -65,13 +64,16 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """We set cache breakpoints in the body."""
     header: tuple[bytes, bytes] | None = None
     """To be sent with the body: a provider's option that stands in it needs this header."""
-    joins_at: int = -1
-    """See exchange.receive.joins_at."""
 
     @property
     def changed(self) -> bool:
         """Whether the body differs from the client's in more than the wish for usage."""
         return bool(self.sent_plan.edits)
+
+    @property
+    def known_tokens(self) -> int:
+        """What the formula knew for certain: everything but `new`. 0 for a pure estimate."""
+        return self.estimated - self.inputs.present.new if self.context.basis == "anchored" else 0
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,12 +154,11 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     sends = policy.mode == "prune"
     sent = draft if sends or not draft.plan.edits else draft.under(EMPTY_PLAN)
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
-    option = drop_option(received, draft.weighed, sent.plan, policy)
+    option = drop_option(received, draft.weighed, sent.plan, policy) if sent.plan.edits else None
     extra = (*splices, *option.splices) if option is not None else splices
     applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
     removed = _removed(sent)
     body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
-    # In two steps: of more than 15 names in one call Python makes a dict first.
     ready = Ready(
         received=received,
         body=body,
@@ -167,23 +168,24 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         context=sent.context,
         estimated=sent.estimated,
         removed_tokens=removed,
-        would_remove_tokens=0 if sends else _removed(draft),
         weighed=draft.weighed,
         inputs=sent.inputs,
         before=memory.measured,
-        known_tokens=sent.estimated - sent.inputs.present.new if sent.context.basis == "anchored" else 0,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
         learned_from=draft.learned.samples,
+        joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
+        skipped=skipped,
     )
+    if sent is draft and option is None and body is received.view.body:
+        return ready
+    # In a step of its own: of more than 15 names in one call Python makes a dict first.
     return msgspec.structs.replace(
         ready,
+        would_remove_tokens=0 if sends else _removed(draft),
         summarised=bool(edits_of(applied.standing, Summarise)),
-        pressed=pressed,
-        skipped=skipped,
         asked_usage=bool(splices),
         marked=body is not applied.body,
         header=option.header if option is not None else None,
-        joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
     )
 
 

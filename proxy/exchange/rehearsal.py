@@ -130,7 +130,7 @@ def script_of(conversation: Conversation, scale: Scale) -> Script:
         system_text="\n".join(
             part.text for message in conversation.system for part in message.parts if isinstance(part, Text)
         ),
-        head_tokens=scale.weigh_system(conversation) + scale.weigh_tools(conversation.tools),
+        head_tokens=scale.weigh_messages(conversation.system) + scale.weigh_tools(conversation.tools),
         messages=conversation.messages,
         keys=tuple(prefix_keys(seed_key(conversation.dialect, "rehearsal"), conversation.messages)),
         parts_tokens=tuple(weight.parts for weight in weights),

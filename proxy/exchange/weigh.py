@@ -81,7 +81,7 @@ def weigh(received: Received, scale: Scale) -> Weighed:
         totals=totals,
         total=sum(totals),
         reasoning=sum(reasoning),
-        system=scale.weigh_system(conversation),
+        system=scale.weigh_messages(conversation.system),
         tools=scale.weigh_tools(conversation.tools),
         keys=received.keys,
         envelope=scale.overheads.result,

@@ -17,11 +17,9 @@ from typing import Final
 import msgspec
 
 from proxy.conversation.model import (
-    Conversation,
     Media,
     Message,
     Opaque,
-    Part,
     Reasoning,
     Text,
     ToolCall,
@@ -177,14 +175,14 @@ class Scale:
         """Whether weighing these tools costs nothing any more."""
         return not tools.text or self._memo.get((self.name, b"tools\0" + tools.digest)) is not None
 
-    def weigh_system(self, conversation: Conversation) -> int:
-        """Tokens of the system text outside the history."""
-        return self.weigh_messages(conversation.system)
-
     def _weigh(self, message: Message) -> Weight:
         parts: list[int] = []
         reasoning = results = unseen = 0
         for part in message.parts:
+            # Most are.
+            if isinstance(part, Text):
+                parts.append(self.count(part.text))
+                continue
             tokens = self._part(part)
             parts.append(tokens)
             if isinstance(part, Reasoning):
@@ -201,10 +199,8 @@ class Scale:
             overhead = 0
         return Weight(total=sum(parts) + overhead, reasoning=reasoning, parts=tuple(parts), overhead=overhead)
 
-    def _part(self, part: Part) -> int:
+    def _part(self, part: Media | ToolCall | ToolResult | Reasoning | Opaque) -> int:
         match part:
-            case Text():
-                return self.count(part.text)
             case Reasoning():
                 return self._reasoning(part)
             case ToolCall(caller=""):

@@ -148,7 +148,7 @@ def test_the_effective_count_drives_display_prune_and_compact_alike(shape, strip
 
     assert stripped.context.total == never.context.total
     assert stripped.context.reasoning == never.context.reasoning
-    assert stripped.pressed == never.pressed
+    assert stripped.anchor.pressed == never.anchor.pressed
     assert _kinds(stripped, "clear") == _kinds(never, "clear")
     assert (stripped.need is None) == (never.need is None)
     # And the number is that of the very body that goes out.
