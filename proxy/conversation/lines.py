@@ -38,7 +38,8 @@ class Notes:
         results, edited             … its results as pruning sees them: as they came, and under the plan
         marked                      exchange.prepare: where a client's own summary ends
         sealed                      exchange.counted: reasoning that nobody can read
-        passages, ages, tally       pruning.strategies.passages, pruning.ages and exchange.tally: one object a conversation
+        passages, ages, lasting     pruning.strategies.passages, pruning.ages, pruning.lasting: one object a conversation
+        tally                       exchange.tally: likewise
     """
 
     __slots__ = ("_before", "_carried", "_own", "_upto", "_upto_before", "shared")

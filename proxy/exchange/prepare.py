@@ -32,6 +32,7 @@ from proxy.exchange.weigh import Weighed, results_under, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.ages import Ages
 from proxy.pruning.horizon import expected_turns
+from proxy.pruning.lasting import Lasting
 from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
 from proxy.pruning.situation import Situation
@@ -176,6 +177,7 @@ def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
         results=results_under(draft.received, draft.weighed, draft.scale, draft.plan),
         behind_marked=marked[-1] if marked else 0,
         passages=passages_in(draft.received.view),
+        lasting=notes.carried("lasting", Lasting),
     )
 
 

@@ -16,6 +16,7 @@ from proxy.conversation.model import Conversation, Message, Text, after_last_ass
 from proxy.exchange.early import absorbed, early_record
 from proxy.pruning.entries import Entries
 from proxy.pruning.horizon import expected_turns
+from proxy.pruning.lasting import Lasting
 from proxy.pruning.plan import arrive, prune
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
 from proxy.pruning.purse import charged
@@ -199,7 +200,7 @@ class _Line:
         self.place = index_of(script.keys)
         self.plan = EMPTY_PLAN
         self.pressed = False
-        self._passages, self._behind_marked = Passages(), behind_marked(script.messages)
+        self._passages, self._lasting, self._behind_marked = Passages(), Lasting(), behind_marked(script.messages)
         self._prices, self._window, self._reserve, self._count = prices, window, reserve, count
 
     def situation(self, end: int, turn: int) -> Situation:
@@ -222,6 +223,7 @@ class _Line:
             tools=self.script.tools,
             behind_marked=self._behind_marked[end - 1] if end else 0,
             passages=self._passages,
+            lasting=self._lasting,
         )
 
     def first_of(self, edit: Replace | Summarise) -> int:

@@ -15,6 +15,7 @@ Older results:
     purse                   what a conversation has cost, and what edits have saved of that
     placeholder             the text that stands where a result stood
     identifiers             the strings that later turns are most likely to name
+    lasting                 those that stand where pruning never touches them
     beginnings              what a tool put before every line, which is no part of them
 Reasoning:
     reasoning               what of it is left out, and what must be put in again

@@ -157,7 +157,10 @@ def _as_written(
 
 
 def _clears(chosen: Sequence[Standing], situation: Situation, share: float) -> Steps[tuple[Replace, ...]]:
-    known = _lasting_words(situation.messages) if share else frozenset()
+    known = situation.lasting.names(situation.messages, situation.keys) if share else frozenset()
+    if len(chosen) > 1:
+        # Between two steps another request of the conversation may add to them.
+        known = frozenset(known)
     edits: list[Replace] = []
     looked_at = 0
     for standing in chosen:
@@ -195,23 +198,12 @@ def _clear(standing: Standing, situation: Situation, share: float, known: Collec
 
 def read_names(messages: Sequence[Message]) -> None:
     """Look at the names in these messages, for placeholders to come; `words` remembers them."""
-    _lasting_words(messages)
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolResult):
-                words(part.text)
-
-
-def _lasting_words(messages: Sequence[Message]) -> frozenset[str]:
-    """Identifiers in what pruning never touches: people's words, the model's own words and its calls."""
-    found: set[str] = set()
     for message in messages:
         for part in message.parts:
             match part:
-                case Text():
-                    found.update(words(part.text))
+                case Text() | ToolResult():
+                    words(part.text)
                 case ToolCall():
-                    found.update(words_of_json(part.arguments))
+                    words_of_json(part.arguments)
                 case _:
                     pass
-    return frozenset(found)

@@ -8,6 +8,7 @@ import msgspec
 
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan
 from proxy.conversation.model import Message
+from proxy.pruning.lasting import Lasting
 from proxy.pruning.results import Standing
 from proxy.pruning.strategies.passages import Passages
 
@@ -86,6 +87,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Index behind the last message that a client put in the place of an older history."""
     passages: Passages = msgspec.field(default_factory=Passages)
     """What earlier results say; the same object for all requests of a conversation saves reading them again."""
+    lasting: Lasting = msgspec.field(default_factory=Lasting)
+    """The identifiers that stand where nothing is pruned; likewise."""
 
     @property
     def usable(self) -> int | None:
