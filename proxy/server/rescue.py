@@ -117,7 +117,8 @@ def _is_plausible(shared: Shared, call: Call, refusal: Refusal) -> bool:
     if refusal.window is not None:
         wanted = max(context.total + context.reserve, refusal.counted or 0)
         return wanted > _PLAUSIBLE_SHARE * refusal.window
-    if (window := known_window(shared, call)) is None:
+    # A limit in bytes lies wherever a server has set it, often far below the model's window.
+    if refusal.of_bytes or (window := known_window(shared, call)) is None:
         return context.total > _PLAUSIBLE_TOKENS
     return context.total + context.reserve > _PLAUSIBLE_SHARE * window
 

@@ -261,8 +261,7 @@ COUNTED = [
         2500020,
     ),
     (
-        "maximum context length is 262144 tokens. However, you requested about 284283 tokens (8963 of text input, 13176 of "
-        "tool input, 262144 in the output).",
+        "you requested about 284283 tokens (8963 of text input, 13176 of tool input, 1 in the output); maximum context length: 9",
         8963 + 13176,
     ),
     ("number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.", 204703),

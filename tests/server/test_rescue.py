@@ -128,6 +128,17 @@ async def test_a_window_that_no_refusal_names_is_learned_where_a_smaller_body_pa
     assert (window is not None) == learned
 
 
+async def test_a_limit_in_bytes_may_lie_far_below_the_window():
+    provider = a_provider()
+    provider.refuse_next(413, BYTES)
+    async with a_house(provider, **UNAWARE) as house:
+        answer = await house.chat(long_history(), model="gpt-4.1")
+
+    assert answer.status_code == 200
+    assert [record.status for record in provider.received] == [413, 200]
+    assert len(provider.received[1].body) < len(provider.received[0].body)
+
+
 @pytest.mark.parametrize("said_first", [b"", NUMBERLESS])
 async def test_a_window_that_no_refusal_names_is_not_learned_from_one_that_size_does_not_explain(said_first):
     provider = a_provider()
