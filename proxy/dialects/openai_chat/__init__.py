@@ -22,7 +22,7 @@ class OpenAIChat:
 
     def view(self, path: str, headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
         """Read a request."""
-        return view_body(headers, body, recall)
+        return view_body(headers, body, recall, path)
 
     def is_count(self, path: str) -> bool:
         """Never: there is no counting endpoint."""

@@ -3,8 +3,10 @@
 Each message, and the list of tools, is parsed once per process and found again by its bytes (conversation.recall).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from proxy.conversation.fingerprint import digest
 from proxy.conversation.model import (
@@ -47,10 +49,12 @@ _ROLES: dict[str, Role] = {
 # The fields in which compatible providers carry reasoning (DeepSeek, Kimi, llama.cpp | Groq, Ollama, vLLM | OpenRouter).
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _ABOUT_REASONING = frozenset(REASONING_FIELDS)
+# Azure names the model, or what its owner calls it, in the path: …/openai/deployments/NAME/chat/completions
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 _BESIDE_CONTENT = frozenset({"refusal", "tool_calls", "function_call", "audio"})
 
 
-def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View | None:
+def view_body(headers: Mapping[str, str], body: bytes, recall: Recall, path: str = "") -> View | None:
     """The view of a chat request; None when the body is not one."""
     try:
         history = read_history(NAME, "messages", body, recall, parse_message, _head)
@@ -64,7 +68,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
     options = small.get("stream_options")
     conversation = Conversation(
         dialect=NAME,
-        model=name_of(small.get("model")),
+        model=name_of(small.get("model") or _deployment(path)),
         system=tuple(messages[:lead]),
         tools=tools,
         messages=tuple(messages[lead:]),
@@ -94,6 +98,11 @@ def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:
         if name in fields:
             return recall.get("tools", body[slice(*fields[name])], parse_tools)
     return NO_TOOLS
+
+
+def _deployment(path: str) -> str:
+    named = _DEPLOYMENT.search(path)
+    return unquote(named[1]) if named else ""
 
 
 def parse_message(raw: bytes) -> Message:

@@ -175,6 +175,16 @@ def test_what_is_no_such_request_has_no_view(body):
     assert view_body({}, body, Recall()) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "seen"), [("", "my gpt"), (None, "my gpt"), ("gpt-5", "gpt-5")], ids=["empty", "absent", "in the body"]
+)
+def test_a_deployment_in_the_path_stands_for_a_model_that_the_body_does_not_name(model, seen):
+    body = json.dumps({"messages": [], **({} if model is None else {"model": model})}).encode()
+    path = "/openai/deployments/my%20gpt/chat/completions"
+
+    assert view_body({}, body, Recall(), path).conversation.model == seen
+
+
 def test_messages_are_parsed_once_a_process():
     recall = Recall()
     body = json.dumps(
