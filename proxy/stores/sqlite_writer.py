@@ -29,6 +29,8 @@ BEHIND_ROWS = 256
 _MOST_WAITING = 20_000
 """Rows written behind that may wait while the disk is slow; more are refused, so that memory stays bounded."""
 _BUSY_S = 5.0
+_SPARE_S = 60.0
+"""A plan outlives its anchors by so much (at most a sixteenth of a life): so calls that follow on each other renew it once."""
 _SWEEP_EVERY_S = 2.0
 _SWEEP_STEPS = 20
 # Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
@@ -207,14 +209,17 @@ class Writer:
 
     def _put_plan(self, plan_id: bytes, plan: Plan | None, expires: float) -> None:
         """Keep the plan for another life; with its content where it is new."""
-        execute = self._connection.execute
+        execute, ends = self._connection.execute, expires + min(_SPARE_S, self._ttl_s / 16)
+        if plan is None:
+            execute("UPDATE plans SET expires = ? WHERE plan_id = ? AND expires < ?", (ends, BLOB(plan_id), expires))
+            return
         # With a key, a plan of that id may lie here that this key does not open, or that was written without one.
-        if plan is None or not self._sealing.seals:
-            known = execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (expires, plan_id)).rowcount
-            if known or plan is None:
-                return
-        values = (plan_id, expires, self._sealing.pack_plan(plan_id, plan))
-        execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
+        known = not self._sealing.seals and (
+            execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (ends, BLOB(plan_id))).rowcount
+        )
+        if not known:
+            values = (BLOB(plan_id), ends, BLOB(self._sealing.pack_plan(plan_id, plan)))
+            execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
 
     def _put_originals(self, session: str, originals: tuple[Original, ...], expires: float) -> None:
         execute = self._connection.execute
@@ -222,7 +227,7 @@ class Writer:
             packed = self._sealing.pack_original(session, original)
             execute(
                 "INSERT OR REPLACE INTO originals (session, id, expires, packed) VALUES (?, ?, ?, ?)",
-                (session, original.id, expires, packed),
+                (session, BLOB(original.id), expires, BLOB(packed)),
             )
         held = execute("SELECT sum(length(packed)) FROM originals WHERE session = ?", (session,)).fetchone()[0]
         if held <= MOST_SESSION_BYTES:

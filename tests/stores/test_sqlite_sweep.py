@@ -42,7 +42,7 @@ async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
         await store.settle(Settlement(an_anchor(f"k{number}"), a_turn(number), [an_original(key(f"o{number}"), "x")]))
     await store.decide(an_anchor("d", plan=plan), plan)
     await store.learn("factor", b"1")
-    clock.now += TTL_S + 1
+    clock.now += 1.1 * TTL_S
     await store.decide(an_anchor("alive"), EMPTY_PLAN)
     tables = ("anchors", "plans", "turns", "learned", "originals")
     await until(lambda: [rows_in(path, table) for table in tables] == [1, 0, 0, 0, 0])

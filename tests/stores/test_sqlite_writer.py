@@ -14,7 +14,7 @@ from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores.codec import pack
 from proxy.stores.sqlite_file import open_file
 from proxy.stores.sqlite_writer import Rows, Writer
-from tests.stores.conftest import a_plan, a_turn, an_anchor, key
+from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
 from tests.stores.files import a_store, finished, run_beside
 
 pytestmark = pytest.mark.anyio
@@ -174,6 +174,24 @@ async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):
     reader = sqlite3.connect(path)
     assert reader.execute("SELECT count(*), sum(length(packed)) < 6000 FROM plans").fetchone() == (1, 1)
     reader.close()
+
+
+async def test_a_plan_in_use_is_renewed_once_a_minute_and_never_ends_before_its_anchors(path, clock):
+    store, plan = a_store(path, clock), a_plan("x")
+    reader = sqlite3.connect(path)
+    ends = []
+    await store.decide(an_anchor("a", plan=plan), plan)
+    for seconds in (0, 50, 20, 50, 20):
+        clock.now += seconds
+        await store.settle(Settlement(an_anchor("a", plan=plan), a_turn()))
+        await store.turns(TurnQuery())
+        ends += reader.execute(
+            "SELECT plans.expires - ?, plans.expires >= anchors.expires FROM plans, anchors", (clock.now,)
+        )
+    await store.close()
+    reader.close()
+
+    assert ends == [(TTL_S + spare, 1) for spare in (60, 10, 60, 10, 60)]
 
 
 async def test_a_file_that_another_process_holds_locked_costs_the_patience_and_no_more(path, clock):
