@@ -3,8 +3,8 @@
 memory, shelf           in this process; a bounded place
 turnlog, attic          … for turns, and for originals
 sqlite                  in one file, made of:
-sqlite_file, sqlite_writer, sqlite_reports, sqlite_sweep
-                        the file itself; its one writing thread; what reports read; what goes by itself
+sqlite_file, sqlite_writer, sqlite_rows, sqlite_reports, sqlite_sweep
+                        the file itself; its one writing thread; what is written; what reports read; what goes by itself
 redis                   on Redis, made of:
 redis_url, redis_client, redis_asking, redis_originals
                         where it is; its client; how it is asked; originals

@@ -31,7 +31,8 @@ from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
 from proxy.stores.sqlite_file import BLOB, Opening, as_store_error, connect, find_anchors, is_damage, open_file
 from proxy.stores.sqlite_reports import find_originals, find_turns, sum_sessions
-from proxy.stores.sqlite_writer import Rows, Writer
+from proxy.stores.sqlite_rows import Rows
+from proxy.stores.sqlite_writer import Writer
 
 T = TypeVar("T")
 

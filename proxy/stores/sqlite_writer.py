@@ -1,8 +1,9 @@
 """The one thread that writes to the sqlite store's file, so that no commit ever runs on the event loop.
 
 What may be written behind gathers here and is committed every 50 ms or 256 rows; what a caller waits for is committed at
-once, together with everything that was handed in before it. Between commits the thread removes what is too old or too
-much, a few hundred rows at a time, so that a waiting commit never waits long.
+once, together with everything that was handed in before it. Waking the thread costs the loop the interpreter for a while:
+who hands in something while the thread is to look anyway leaves it asleep. Between commits the thread removes what is
+too old or too much, a few hundred rows at a time, so that a waiting commit never waits long.
 """
 
 import contextlib
@@ -11,17 +12,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from math import inf
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from proxy.conversation.edit import Plan
 from proxy.errors import StoreError
-from proxy.ledger.originals import MOST_SESSION_BYTES, Original
-from proxy.ledger.records import Anchor, Turn
+from proxy.ledger.records import Anchor
 from proxy.stores.sealed import PLAIN, Sealing
-from proxy.stores.sqlite_file import BLOB, as_store_error, connect, is_damage, move_aside
+from proxy.stores.sqlite_file import as_store_error, connect, is_damage, move_aside
+from proxy.stores.sqlite_rows import Pen, Rows
 from proxy.stores.sqlite_sweep import remove_some
 
 BEHIND_S = 0.05
@@ -29,37 +28,19 @@ BEHIND_ROWS = 256
 _MOST_WAITING = 20_000
 """Rows written behind that may wait while the disk is slow; more are refused, so that memory stays bounded."""
 _BUSY_S = 5.0
-_SPARE_S = 60.0
-"""A plan outlives its anchors by so much (at most a sixteenth of a life): so calls that follow on each other renew it once."""
 _SWEEP_EVERY_S = 2.0
 _SWEEP_STEPS = 20
-# Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
-_MOST_INTEGER = 2**40
-_PUT_ANCHOR = "INSERT OR REPLACE INTO anchors (key, writer, expires, packed) VALUES (?, ?, ?, ?)"
-_PUT_TURN = (
-    "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens, removed_tokens,"
-    " packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to write, in one transaction with its neighbours."""
-
-    anchor: tuple[Anchor, bytes] | None = None
-    """With its stored form: what cannot be packed is refused where it is handed in, and spoils no other's commit."""
-    plan: Plan | None = None
-    turn: tuple[Turn, bytes] | None = None
-    originals: tuple[Original, ...] = ()
-    """Of the turn's conversation."""
-    learned: tuple[str, bytes] | None = None
-
 
 Done = Callable[[StoreError | None], None]
 """Called on the writer's thread when the commit is through, or with what went wrong."""
 
 
-class _Stop:
-    pass
+class _Word(Enum):
+    """What the thread is woken for."""
+
+    SOON = auto()
+    NOW = auto()
+    STOP = auto()
 
 
 class Writer:
@@ -82,15 +63,18 @@ class Writer:
         self._ttl_s = ttl_s
         self._clock = clock
         self._room_bytes = room_bytes
-        self._id = writer_id
         self._on_written = on_written
-        self._sealing = sealing
         self._connection = connect(path, _BUSY_S)
+        self._pen = Pen(self._connection, writer_id=writer_id, ttl_s=ttl_s, sealing=sealing)
         self._lock = threading.Lock()
         self._waiting: list[Rows] = []
         self._told: list[Done] = []
         """Of the rows that somebody waits for: each has one."""
-        self._wake: queue.SimpleQueue[float | _Stop] = queue.SimpleQueue()
+        self._wake: queue.SimpleQueue[_Word] = queue.SimpleQueue()
+        self._looks = False
+        """Whether the thread looks within BEHIND_S for what waits: then nobody has to wake it for that."""
+        self._looks_at = inf
+        """Monotonic time of that, which only the thread sets; `inf` for none."""
         self._failure: StoreError | None = None
         self._lost: StoreError | None = None
         self._swept_at = time.monotonic()
@@ -104,15 +88,16 @@ class Writer:
         if failure is not None:
             raise failure
         with self._lock:
-            before = len(self._waiting)
+            before, looks = len(self._waiting), self._looks
             if before < _MOST_WAITING:
                 self._waiting += rows
+                self._looks = True
         if before >= _MOST_WAITING:
             raise StoreError(f"sqlite store {self._path}: {before} rows wait for a slow disk; no more are kept")
-        if before == 0:
-            self._wake.put(BEHIND_S)
+        if not looks:
+            self._wake.put(_Word.SOON)
         if before < BEHIND_ROWS <= before + len(rows):
-            self._wake.put(0.0)
+            self._wake.put(_Word.NOW)
 
     def now(self, rows: Rows, done: Done) -> None:
         """Write at once, behind everything that waits; `done` hears the end."""
@@ -120,7 +105,7 @@ class Writer:
         with self._lock:
             self._waiting.append(rows)
             self._told.append(done)
-        self._wake.put(0.0)
+        self._wake.put(_Word.NOW)
 
     def check(self) -> None:
         """Raise once the file is gone, damaged or closed, for ever."""
@@ -130,7 +115,7 @@ class Writer:
     def close(self) -> None:
         """Write what waits and end the thread; blocks until then. Raises the StoreError of a last failed write."""
         if self._thread.is_alive():
-            self._wake.put(_Stop())
+            self._wake.put(_Word.STOP)
             self._thread.join()
         # Whoever is told holds this writer: together they would stay, with all that a store knows, until a collection.
         self._on_written = lambda _anchors: None
@@ -154,6 +139,8 @@ class Writer:
         with self._lock:
             batch, told = self._waiting, self._told
             self._waiting, self._told = [], []
+            if self._looks_at <= time.monotonic():
+                self._looks, self._looks_at = False, inf
         return batch, told
 
     def _pause(self) -> bool:
@@ -161,12 +148,16 @@ class Writer:
         deadline = time.monotonic() + _SWEEP_EVERY_S
         while True:
             try:
-                word = self._wake.get(timeout=max(0.0, deadline - time.monotonic()))
+                word = self._wake.get(timeout=max(0.0, min(deadline, self._looks_at) - time.monotonic()))
             except queue.Empty:
                 return False
-            if isinstance(word, _Stop):
-                return True
-            deadline = min(deadline, time.monotonic() + word)
+            match word:
+                case _Word.SOON:
+                    self._looks_at = time.monotonic() + BEHIND_S
+                case _Word.NOW:
+                    deadline = 0.0
+                case _Word.STOP:
+                    return True
 
     def _write(self, batch: list[Rows], told: list[Done]) -> None:
         if not batch:
@@ -174,7 +165,7 @@ class Writer:
         error = self._lost
         if error is None:
             try:
-                self._commit(batch)
+                self._pen.commit(batch, self._clock())
             except (sqlite3.Error, OSError, ValueError, OverflowError) as cause:
                 error = self._failed(cause)
         if error is not None and len(told) < len(batch):
@@ -183,65 +174,6 @@ class Writer:
         self._on_written([rows.anchor[0] for rows in batch if rows.anchor is not None])
         for done in told:
             done(error)
-
-    def _commit(self, batch: list[Rows]) -> None:
-        execute, many, expires = self._connection.execute, self._connection.executemany, self._expires()
-        anchors: list[tuple[Any, ...]] = []
-        turns: list[tuple[Any, ...]] = []
-        for rows in batch:
-            if rows.anchor is not None:
-                anchor, packed = rows.anchor
-                anchors.append((BLOB(anchor.key), self._id, expires, BLOB(packed)))
-            if rows.turn is not None:
-                turns.append(_columns(*rows.turn, expires))
-        execute("BEGIN IMMEDIATE")
-        many(_PUT_ANCHOR, anchors)
-        many(_PUT_TURN, turns)
-        for rows in batch:
-            if rows.anchor is not None and rows.anchor[0].plan_id:
-                self._put_plan(rows.anchor[0].plan_id, rows.plan, expires)
-            if rows.turn is not None and rows.originals:
-                self._put_originals(rows.turn[0].session, rows.originals, expires)
-            if rows.learned is not None:
-                name, value = rows.learned
-                execute("INSERT OR REPLACE INTO learned VALUES (?, ?, ?)", (name, expires, value))
-        execute("COMMIT")
-
-    def _put_plan(self, plan_id: bytes, plan: Plan | None, expires: float) -> None:
-        """Keep the plan for another life; with its content where it is new."""
-        execute, ends = self._connection.execute, expires + min(_SPARE_S, self._ttl_s / 16)
-        if plan is None:
-            execute("UPDATE plans SET expires = ? WHERE plan_id = ? AND expires < ?", (ends, BLOB(plan_id), expires))
-            return
-        # With a key, a plan of that id may lie here that this key does not open, or that was written without one.
-        known = not self._sealing.seals and (
-            execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (ends, BLOB(plan_id))).rowcount
-        )
-        if not known:
-            values = (BLOB(plan_id), ends, BLOB(self._sealing.pack_plan(plan_id, plan)))
-            execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
-
-    def _put_originals(self, session: str, originals: tuple[Original, ...], expires: float) -> None:
-        execute = self._connection.execute
-        for original in originals:
-            packed = self._sealing.pack_original(session, original)
-            execute(
-                "INSERT OR REPLACE INTO originals (session, id, expires, packed) VALUES (?, ?, ?, ?)",
-                (session, BLOB(original.id), expires, BLOB(packed)),
-            )
-        held = execute("SELECT sum(length(packed)) FROM originals WHERE session = ?", (session,)).fetchone()[0]
-        if held <= MOST_SESSION_BYTES:
-            return
-        # Everything older than the row at which the newest ones fill the room.
-        execute(
-            "DELETE FROM originals WHERE session = :session AND seq <= (SELECT max(seq) FROM (SELECT seq,"
-            " sum(length(packed)) OVER (ORDER BY seq DESC) AS held FROM originals WHERE session = :session)"
-            " WHERE held > :room)",
-            {"session": session, "room": MOST_SESSION_BYTES},
-        )
-
-    def _expires(self) -> float:
-        return self._clock() + self._ttl_s
 
     def _failed(self, cause: Exception) -> StoreError:
         with contextlib.suppress(sqlite3.Error):
@@ -277,18 +209,3 @@ class Writer:
             return self._path.stat().st_ino == self._inode
         except FileNotFoundError:
             return False
-
-
-def _columns(turn: Turn, packed: bytes, expires: float) -> tuple[Any, ...]:
-    return (
-        turn.session,
-        turn.at,
-        turn.turn,
-        expires,
-        turn.label,
-        turn.model,
-        turn.upstream,
-        min(turn.usage.input_tokens or 0, _MOST_INTEGER),
-        min(turn.removed_tokens, _MOST_INTEGER),
-        BLOB(packed),
-    )

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import sqlite3
 import time
+from functools import partial
 
 import pytest
 
@@ -13,9 +14,10 @@ from proxy.errors import StoreError
 from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores.codec import pack
 from proxy.stores.sqlite_file import open_file
-from proxy.stores.sqlite_writer import Rows, Writer
-from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
-from tests.stores.files import a_store, finished, run_beside
+from proxy.stores.sqlite_rows import Rows
+from proxy.stores.sqlite_writer import Writer
+from tests.stores.conftest import a_plan, a_turn, an_anchor, key
+from tests.stores.files import a_store, finished, rows_in, run_beside, until
 
 pytestmark = pytest.mark.anyio
 
@@ -113,6 +115,21 @@ async def test_a_file_that_is_removed_while_running_is_an_error_not_silence(path
         await store.close()
 
 
+async def test_what_is_settled_between_decisions_is_in_the_file_soon(path, clock, monkeypatch):
+    # Nothing but what is handed in wakes the thread.
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 1000.0)
+    store = a_store(path, clock)
+    for number in range(1, 11):
+        await store.settle(Settlement(None, a_turn(number)))
+        await store.decide(an_anchor(f"d{number}"), EMPTY_PLAN)
+        await store.settle(Settlement(None, a_turn(number + 100)))
+        # At times the next one comes while the thread has still to look, at others when it has looked.
+        if number % 3:
+            await until(partial(lambda rows: rows_in(path, "turns") == rows, 2 * number))
+    await until(lambda: rows_in(path, "turns") == 20)
+    await store.close()
+
+
 async def test_a_full_disk_is_a_store_error_and_the_file_stays_whole(path):
     code = """
         import resource, signal
@@ -162,36 +179,6 @@ async def test_a_failed_write_behind_is_told_at_the_next_call(path):
         asyncio.run(main(sys.argv[1]))
     """
     assert finished(run_beside(code, path)) == ["told"]
-
-
-async def test_equal_plans_are_stored_once_and_long_ones_small(path, clock):
-    store = a_store(path, clock)
-    plan = a_plan("the same line again\n" * 2000)
-    for number in range(50):
-        await store.decide(an_anchor(str(number), plan=plan), plan)
-    await store.close()
-
-    reader = sqlite3.connect(path)
-    assert reader.execute("SELECT count(*), sum(length(packed)) < 6000 FROM plans").fetchone() == (1, 1)
-    reader.close()
-
-
-async def test_a_plan_in_use_is_renewed_once_a_minute_and_never_ends_before_its_anchors(path, clock):
-    store, plan = a_store(path, clock), a_plan("x")
-    reader = sqlite3.connect(path)
-    ends = []
-    await store.decide(an_anchor("a", plan=plan), plan)
-    for seconds in (0, 50, 20, 50, 20):
-        clock.now += seconds
-        await store.settle(Settlement(an_anchor("a", plan=plan), a_turn()))
-        await store.turns(TurnQuery())
-        ends += reader.execute(
-            "SELECT plans.expires - ?, plans.expires >= anchors.expires FROM plans, anchors", (clock.now,)
-        )
-    await store.close()
-    reader.close()
-
-    assert ends == [(TTL_S + spare, 1) for spare in (60, 10, 60, 10, 60)]
 
 
 async def test_a_file_that_another_process_holds_locked_costs_the_patience_and_no_more(path, clock):
