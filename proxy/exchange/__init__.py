@@ -11,6 +11,7 @@ Parts of preparing:
     weigh, measure, tally   what a request weighs: before any plan, under one, and its tool results alone
     counted                 what of it the provider has counted, and at which rate
     warmth                  what of it the provider's cache may still hold
+    situations              what decisions are made from
     early, compact          compaction without a model, and with one
     alternating, queue      what servers want of roles; messages that people queued
     reasoning, binding      reasoning stripped or put in again; reasoning that is signed over what stands before it

@@ -15,29 +15,21 @@ from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
 from proxy.conversation.recall import Recall
 from proxy.conversation.steps import Steps, Stepwise
-from proxy.dialects.base import View
 from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
-from proxy.exchange.binding import bound_by
 from proxy.exchange.compact import Need, need_of
-from proxy.exchange.counted import counted_of
 from proxy.exchange.early import absorbed, early_record
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
 from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received, comes_back_changed
-from proxy.exchange.warmth import warmth_of
-from proxy.exchange.weigh import Weighed, results_under, weigh
+from proxy.exchange.situations import Situations
+from proxy.exchange.weigh import Weighed, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.ages import Ages
-from proxy.pruning.horizon import expected_turns
-from proxy.pruning.lasting import Lasting
 from proxy.pruning.plan import arrive, is_pressed, prune
 from proxy.pruning.policy import ArrivePolicy
-from proxy.pruning.situation import Situation
-from proxy.pruning.standing import behind_marked
-from proxy.pruning.strategies.passages import Passages
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 from proxy.wire.body import NotPlain
@@ -81,12 +73,13 @@ def prepare(
     if blocked in _STILL_DUE:
         draft = restored(draft)
     if not blocked:
-        draft = _arrived(stripped(draft))
+        situations = Situations(now)
+        draft = _arrived(stripped(draft), situations)
         if summary is not None:
             draft = unbound(draft.under(absorbed(draft.plan, summary, weighed.index)))
         else:
-            draft = yield from _recorded(draft, now)
-        draft, skipped, pressed = yield from _pruned(draft, now)
+            draft = yield from _recorded(draft, situations)
+        draft, skipped, pressed = yield from _pruned(draft, situations)
     try:
         ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
     except NotPlain:
@@ -143,63 +136,12 @@ def why_no_decisions(received: Received, memory: Memory, policy: Policy, *, held
     return reason
 
 
-def _situation(draft: Draft, *, seen: int, now: float) -> Situation:
-    policy = draft.policy
-    conversation, notes = draft.received.conversation, draft.received.view.notes
-    head = draft.weighed.system + draft.weighed.tools
-    warmth = warmth_of(conversation, draft.memory, policy, now)
-    counted = counted_of(draft)
-    marked = notes.extended("marked", lambda known: behind_marked(conversation.messages, known))
-    return Situation(
-        messages=conversation.messages,
-        keys=draft.received.keys,
-        seen=seen,
-        count=draft.scale.weigh_text,
-        parts_tokens=draft.weighed.contents,
-        message_tokens=counted.tokens,
-        total=draft.context.total,
-        least=counted.least,
-        counted=counted.rate,
-        head=head,
-        head_kept=draft.received.view.head_marked or policy.auto_cache,
-        plan=draft.plan,
-        window=draft.context.room,
-        reserve=draft.context.reserve,
-        prices=warmth.prices,
-        cold=warmth.cold,
-        doubtful=warmth.doubtful,
-        rewritten=warmth.rewritten,
-        pressed=draft.memory.pressed,
-        expected_turns=_turns_left(draft),
-        model=conversation.model,
-        bound=bound_by(draft.received, policy),
-        tools=conversation.tools.names,
-        results=results_under(draft.received, draft.weighed, draft.scale, draft.plan),
-        behind_marked=marked[-1] if marked else 0,
-        passages=passages_in(draft.received.view),
-        lasting=notes.carried("lasting", Lasting),
-    )
-
-
-def passages_in(view: View) -> Passages:
-    """The index of the lines of its results, as far as it has caught up with them."""
-    return view.notes.carried("passages", Passages)
-
-
 def is_held_out(received: Received, memory: Memory, policy: Policy) -> bool:
     """Whether this conversation is one of those left alone for comparison; all its calls are, on every replica."""
     if not policy.holdout or not received.keys:
         return False
     session = memory.line.session if memory.line is not None else session_id(received.keys[-1])
     return int(session[:8], 16) < policy.holdout * 2**32
-
-
-def _turns_left(draft: Draft) -> float:
-    """Calls that this conversation will probably still make."""
-    if draft.policy.horizon is not None:
-        return float(draft.policy.horizon)
-    line = draft.memory.line
-    return expected_turns(draft.policy.lengths.calls, line.turn + 1 if line is not None else 1)
 
 
 def _is_retry(draft: Draft) -> bool:
@@ -215,13 +157,13 @@ def _has_results(draft: Draft) -> bool:
     return any(draft.weighed.sizes)
 
 
-def _arrived(draft: Draft) -> Draft:
+def _arrived(draft: Draft, situations: Situations) -> Draft:
     """Edits of results that no model has seen. What an earlier attempt of this very request sent counts as seen."""
     if not _has_results(draft) or _would_not_last(draft):
         return draft
     messages = draft.received.conversation.messages
     seen = max(after_last_assistant(messages), draft.memory.line_at + 1 if not draft.policy.rescues else 0)
-    edits = arrive(_situation(draft, seen=seen, now=0.0), _squeezing(draft, seen))
+    edits = arrive(situations.of(draft, seen), _squeezing(draft, seen))
     return draft.under(draft.plan.with_edits(edits)) if edits else draft
 
 
@@ -251,15 +193,13 @@ def _squeezing(draft: Draft, seen: int) -> ArrivePolicy:
     )
 
 
-def _recorded(draft: Draft, now: float) -> Steps[Draft]:
+def _recorded(draft: Draft, situations: Situations) -> Steps[Draft]:
     """Old steps in short, where that pays."""
     policy = draft.policy
     if not policy.compact.early or _is_retry(draft):
         return draft
     seen = after_last_assistant(draft.received.conversation.messages)
-    record = yield from early_record.steps(
-        _situation(draft, seen=seen, now=now), policy.compact, policy.prune.protected_tools
-    )
+    record = yield from early_record.steps(situations.of(draft, seen), policy.compact, policy.prune.protected_tools)
     return draft.under(absorbed(draft.plan, record, draft.weighed.index)) if record is not None else draft
 
 
@@ -272,13 +212,13 @@ def unpruned(draft: Draft) -> tuple[str, bool]:
     return "", is_pressed(context.total + context.reserve, context.room, draft.policy.prune, before=before)
 
 
-def _pruned(draft: Draft, now: float) -> Steps[tuple[Draft, str, bool]]:
+def _pruned(draft: Draft, situations: Situations) -> Steps[tuple[Draft, str, bool]]:
     """Placeholders for older results, in one batch."""
     if _is_retry(draft) or not _has_results(draft):
         return draft, *unpruned(draft)
     seen = after_last_assistant(draft.received.conversation.messages)
     ages = draft.weighed.notes.carried(("ages", draft.scale.name), Ages)
-    decision = yield from prune.steps(_situation(draft, seen=seen, now=now), draft.policy.prune, ages)
+    decision = yield from prune.steps(situations.of(draft, seen), draft.policy.prune, ages)
     pruned = draft.under(draft.plan.with_edits(decision.edits)) if decision.edits else draft
     return pruned, decision.skipped, decision.pressed
 

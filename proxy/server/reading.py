@@ -12,8 +12,8 @@ from proxy.dialects.base import Dialect
 from proxy.dialects.history import beginnings
 from proxy.errors import BodyTooLarge, ProxyError
 from proxy.exchange.policy import Policy
-from proxy.exchange.prepare import passages_in
 from proxy.exchange.receive import Received, receive
+from proxy.exchange.situations import passages_in
 from proxy.exchange.weigh import known_weights
 from proxy.pruning.plan import read_names
 from proxy.server.call import Shared
