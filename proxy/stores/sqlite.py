@@ -26,7 +26,7 @@ from proxy.ledger.originals import Original
 from proxy.ledger.records import Anchor, Turn
 from proxy.ledger.store import SessionSummary, Settlement, TurnQuery
 from proxy.stores.codec import pack
-from proxy.stores.memory import MIB, anchor_bytes, plan_bytes
+from proxy.stores.memory import MIB, anchor_bytes
 from proxy.stores.sealed import PLAIN, Sealing
 from proxy.stores.shelf import Shelf
 from proxy.stores.sqlite_file import BLOB, Opening, as_store_error, connect, find_anchors, is_damage, open_file
@@ -68,7 +68,6 @@ class SqliteStore:
         self._patience_s = patience_s
         self._id = secrets.randbits(62)
         self._front: Shelf[bytes, Anchor] = Shelf(most=8192, room_bytes=8 * MIB, ttl_s=ttl_s, clock=clock)
-        self._plans: Shelf[bytes, Plan] = Shelf(most=2048, room_bytes=8 * MIB, ttl_s=ttl_s, clock=clock)
         self._unwritten: dict[bytes, Anchor] = {}
         self._unwritten_lock = threading.Lock()
         self._reports_thread = ThreadPoolExecutor(1, "pruning-proxy-sqlite-reports")
@@ -111,31 +110,23 @@ class SqliteStore:
         return [anchor or read.get(key) for key, anchor in zip(keys, found, strict=True)] if read else found
 
     async def plan(self, plan_id: bytes) -> Plan | None:
-        """See Ledger; the empty id is the empty plan."""
+        """See Ledger; the empty id is the empty plan. Always read from the file: `Resilient` holds what calls use."""
         if not plan_id:
             return EMPTY_PLAN
-        plan = self._plans.get(plan_id)
-        if plan is not None:
-            return plan
         self._writer.check()
         with self._told("reading"):
             row = self._reader.execute("SELECT expires, packed FROM plans WHERE plan_id = ?", (plan_id,)).fetchone()
         if row is None or row[0] <= self._clock():
             return None
-        expires, packed = row
-        large, read = len(packed) > _INFLATE_OFF_LOOP_BYTES, self._sealing.unpack_plan
-        plan = await asyncio.to_thread(read, plan_id, packed) if large else read(plan_id, packed)
-        if plan is not None:
-            self._plans.put(plan_id, plan, plan_bytes(plan), expires)
-        return plan
+        packed, read = row[1], self._sealing.unpack_plan
+        large = len(packed) > _INFLATE_OFF_LOOP_BYTES
+        return await asyncio.to_thread(read, plan_id, packed) if large else read(plan_id, packed)
 
     async def decide(self, anchor: Anchor, plan: Plan) -> None:
         """See Ledger: committed when this returns; StoreError when that takes longer than `patience_s`."""
         rows = Rows(anchor=(anchor, self._sealing.pack_anchor(anchor)), plan=plan)
         await self._commit(rows, self._patience_s)
         self._front.put(anchor.key, anchor, anchor_bytes(anchor))
-        if anchor.plan_id and not self._plans.renew(anchor.plan_id):
-            self._plans.put(anchor.plan_id, plan, plan_bytes(plan))
 
     async def settle(self, *calls: Settlement) -> None:
         """See Ledger: committed within about 50 ms; a StoreError of that commit is raised at the next call."""
@@ -171,8 +162,6 @@ class SqliteStore:
             raise
         for anchor in anchors:
             self._front.put(anchor.key, anchor, anchor_bytes(anchor))
-            if anchor.plan_id:
-                self._plans.renew(anchor.plan_id)
 
     async def turns(self, query: TurnQuery) -> list[Turn]:
         """See Ledger."""

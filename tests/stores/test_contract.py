@@ -219,6 +219,8 @@ async def test_a_plan_lives_as_long_as_the_conversation_that_uses_it(ageing):
     for turn in range(3):
         await pass_time(0.6)
         await store.settle(Settlement(an_anchor(f"t{turn}", plan=plan), a_turn(turn)))
+        # In so much time what is written behind is written; here a report sees to that.
+        assert await store.turns(TurnQuery())
 
     assert await store.plan(plan.plan_id()) == plan
 
