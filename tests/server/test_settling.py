@@ -1,4 +1,5 @@
 import asyncio
+import weakref
 
 import pytest
 
@@ -23,6 +24,57 @@ async def test_what_ends_in_one_turn_of_the_loop_is_settled_together_in_the_next
     await settled()
 
     assert seen == [["a", "b", "c"], ["d"]]
+
+
+async def test_what_ends_later_is_settled_by_the_same_task():
+    seen = []
+
+    async def work(ended):
+        seen.append((ended, asyncio.current_task()))
+
+    some = Settling(work)
+    for one in "ab":
+        some.add(one)
+        await settled()
+    for one in range(12):
+        some.add(one)
+    await settled()
+
+    assert [ended for ended, _ in seen] == [["a"], ["b"], [*range(8)], [8, 9, 10, 11]]
+    assert seen[0][1] is seen[1][1] is not seen[3][1]
+
+
+async def test_calls_that_are_settled_are_let_go_of():
+    class Call:
+        pass
+
+    async def work(ended):
+        pass
+
+    call, some = Call(), Settling(work)
+    some.add(call)
+    known = weakref.ref(call)
+    del call
+    await settled()
+
+    assert known() is None
+
+
+async def test_where_the_waiting_task_was_cancelled_another_one_settles():
+    seen = []
+
+    async def work(ended):
+        seen.append(asyncio.current_task())
+
+    some = Settling(work)
+    some.add("a")
+    await settled()
+    seen[0].cancel()
+    await asyncio.wait(seen)
+    some.add("b")
+    await settled()
+
+    assert len(set(seen)) == 2
 
 
 async def test_what_ends_while_others_are_settled_does_not_wait_for_them():
