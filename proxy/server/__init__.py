@@ -7,6 +7,7 @@ What a process is:
 The client's side:
     protocol, target        HTTP/1.1, and what a request's target may be
     cycle, incoming         one request and its answer as ASGI sees them; its body, and whether its sender is still there
+    admission               what a request's head decides, kept for the next one that says the same
     keys, caller            who may use the proxy, and whose call it is
 One call, in this order:
     relay                   every call: request in, answer out, and how both end

@@ -20,20 +20,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route as Page
 
-from proxy.errors import BodyTooLarge, ProxyError, UnknownUpstream, UpgradeRefused, UpstreamError
+from proxy.errors import ProxyError, UpgradeRefused, UpstreamError
+from proxy.server.admission import Admitted, Door, Kept, kept
+from proxy.server.cycle import LASTING
 from proxy.server.engines import DEFAULT, ENGINES
 from proxy.server.engines.base import Engine
 from proxy.server.heartbeat import Send
 from proxy.server.incoming import ClientGone, Message, Receive
-from proxy.server.keys import KeyRing
 from proxy.server.protocol import Protocol
 from proxy.server.refusals import ErrorBody, error_body, send_json
-from proxy.server.relay import Exchange, Terms, relay, way_to
+from proxy.server.relay import Exchange, Terms, relay
 from proxy.server.settling import SETTLE_S, settled
 from proxy.server.workers import Worker, endings, listeners, supervise
 from proxy.settings.values import Settings
-from proxy.wire.headers import check_request, wants_page, wants_websocket
-from proxy.wire.path import Route, claimed, route, unchecked
+from proxy.wire.headers import wants_page
+from proxy.wire.path import claimed, route, unchecked
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -47,6 +48,8 @@ KEEP_ALIVE_S = 120
 """Idle client connections: longer than the pools of SDKs keep theirs, so that they close first."""
 _COLLECT_EVERY = 10_000
 """Objects between two collections: calls leave no cycles behind, and looking for some at every 700 took a tenth of all CPU."""
+_LAST = "last"
+"""In what lasts as long as a connection: its last call's `Kept`."""
 _CONTROL = frozenset({"/healthz", "/readyz", "/metrics", "/_proxy"})
 
 log = structlog.get_logger("proxy.server")
@@ -75,12 +78,10 @@ class App:
         self.join = join
         self._handler = handler
         self._control = control if control is not None else health_pages()
-        self._ways = {name: way_to(upstream) for name, upstream in settings.upstreams.items() if upstream.base_url}
-        self._own_keys = {name: upstream.api_key for name, upstream in settings.upstreams.items()}
-        self._keys = KeyRing(settings.server.require_keys)
+        self._door = Door(settings)
         self._terms = Terms(
             engine=engine,
-            limit_bytes=settings.server.max_body_mb * 1024 * 1024,
+            limit_bytes=self._door.limit_bytes,
             heartbeat_s=settings.server.heartbeat_s,
             error_body=error_body,
         )
@@ -91,43 +92,36 @@ class App:
             if scope["type"] == "lifespan":
                 await _lifespan(receive, send)
             return
-        path = scope["raw_path"].decode("latin-1")
-        at_home = path == "/" and wants_page(scope["method"], scope["headers"])
-        if at_home or path in _CONTROL or path.startswith("/_proxy/"):
-            await self._control(scope, receive, send)
+        last: Kept | None = scope.get(LASTING, {}).get(_LAST)
+        if last is not None and last.fits(scope, self._door.limit_bytes):
+            admitted: Admitted | None = last.admitted
+        else:
+            admitted = await self._admitted(scope, receive, send)
+        if admitted is None:
             return
-        goal = None
-        try:
-            goal = claimed(route(path), scope["headers"])
-            exchange = self._admit(scope, receive, send, goal)
-        except ProxyError as error:
-            body = self._terms.error_body(goal or unchecked(path), error.status, error.kind, str(error))
-            await send_json(send, error.status, body, _CLOSE if isinstance(error, UpgradeRefused) else ())
-            return
+        exchange = Exchange(scope, receive, send, admitted, self._terms)
         try:
             await self._handled(exchange)
         finally:
             await exchange.close()
 
-    def _admit(self, scope: Message, receive: Receive, send: Send, goal: Route) -> Exchange:
-        headers = scope["headers"]
-        own_key = self._own_keys.get(goal.upstream_name, "")
-        # First the key: who has none learns nothing, not even which upstreams there are.
-        caller = self._keys.check(headers, scope["query_string"], own_api_key=bool(own_key))
-        way = self._ways.get(goal.upstream_name)
-        if way is None:
-            raise UnknownUpstream(
-                f"no upstream {goal.upstream_name!r} has an address; --upstream NAME=URL gives it one"
-            )
-        named = check_request(headers)
-        if wants_websocket(named):
-            raise UpgradeRefused("WebSocket is not served here; send the same call over HTTP")
-        if int(named.get(b"content-length", b"0")) > self._terms.limit_bytes:
-            raise BodyTooLarge(f"the request body is larger than {self._terms.limit_bytes} bytes (server.max_body_mb)")
-        exchange = Exchange(scope, receive, send, goal, way, caller, named, self._terms)
-        if own_key:
-            exchange.present(own_key)
-        return exchange
+    async def _admitted(self, scope: Message, receive: Receive, send: Send) -> Admitted | None:
+        """What follows from a head that is new on its connection; None where the call has been answered here."""
+        path = scope["raw_path"].decode("latin-1")
+        at_home = path == "/" and wants_page(scope["method"], scope["headers"])
+        if at_home or path in _CONTROL or path.startswith("/_proxy/"):
+            await self._control(scope, receive, send)
+            return None
+        goal = None
+        try:
+            goal = claimed(route(path), scope["headers"])
+            admitted = self._door.admit(scope, goal)
+        except ProxyError as error:
+            body = self._terms.error_body(goal or unchecked(path), error.status, error.kind, str(error))
+            await send_json(send, error.status, body, _CLOSE if isinstance(error, UpgradeRefused) else ())
+            return None
+        scope.get(LASTING, {})[_LAST] = kept(scope, admitted)
+        return admitted
 
     async def _handled(self, exchange: Exchange) -> None:
         try:

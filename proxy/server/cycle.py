@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 SERVED = "pruning_proxy.served"
 """ASGI extension: the `Cycle`, for what it offers beyond ASGI."""
+LASTING = "pruning_proxy.lasting"
+"""In the scope: a dict for what an application keeps from call to call, as long as the connection lasts."""
 _PIECE_BYTES = 1024 * 1024
 """A body of known length reaches the application in pieces of this size, not of a socket's."""
 _FEW_BYTES = 64 * 1024
 """More of any other body is not read before the application has taken it."""
 _NO_BODY = frozenset({204, 304})
-_REFRAMED = frozenset({b"connection", b"transfer-encoding"})  # written anew
+_FRAMING = frozenset({b"content-length", b"connection", b"transfer-encoding"})  # the last two are written anew
 _FAILED = b"Internal Server Error"
 
 log = structlog.get_logger("proxy.server")
@@ -78,7 +80,7 @@ class Cycle:
         self._connection = connection
         self._method: str = scope["method"]
         self._knows_chunks = scope["http_version"] != "1.0"
-        self._owes_continue = named.get(b"expect", b"").lower() == b"100-continue"
+        self._owes_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
         self._length_known = b"content-length" in named
         self._body: list[bytes] = []
         self._taken_bytes = 0
@@ -229,10 +231,11 @@ class Cycle:
         told: int | None = None
         reframed = chunked = False
         for name, value in headers:
-            if name == b"content-length":
-                told = int(value)
-            elif name in _REFRAMED:
-                reframed = True
+            if name in _FRAMING:
+                if name == b"content-length":
+                    told = int(value)
+                else:
+                    reframed = True
         if reframed:
             headers = self._without_framing(headers)
         framing: Headers = []

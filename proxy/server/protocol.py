@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
-from proxy.server.cycle import Cycle
+from proxy.server.cycle import LASTING, Cycle
 from proxy.server.deadline import Deadline
 from proxy.server.target import taken_apart
 from proxy.wire.headers import Headers
@@ -91,6 +91,7 @@ class Protocol(asyncio.Protocol):
             "query_string": b"",
             "headers": [],
             "extensions": {},
+            LASTING: {},
         }
         self._idle.set(self._keep_alive_s)
 

@@ -17,7 +17,6 @@ from proxy.exchange.situations import passages_in
 from proxy.exchange.weigh import known_weights
 from proxy.pruning.plan import read_names
 from proxy.server.call import Shared
-from proxy.server.caller import caller_of
 from proxy.server.relay import Exchange
 from proxy.server.tokenizers import PIECE_CHARS, warm
 from proxy.tokens.estimate import Scale, texts_of
@@ -87,5 +86,5 @@ async def _looked_through(received: Received, policy: Policy) -> None:
 def _received(
     shared: Shared, exchange: Exchange, dialect: Dialect, headers: dict[str, str], body: bytes
 ) -> Received | None:
-    caller = caller_of(exchange.named, exchange.query, key_name=exchange.caller)
+    caller = exchange.admitted.caller()
     return receive(dialect, exchange.route.rest_path, headers, body, caller=caller, recall=shared.recall)

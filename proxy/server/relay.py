@@ -6,25 +6,22 @@ client too, nothing is made up; what the handler wants done at the end is done o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Literal
 
 import msgspec
 
 from proxy.errors import ProxyError, UpstreamBroken, UpstreamError
+from proxy.server.admission import Admitted
 from proxy.server.copying import Copying
 from proxy.server.cycle import SERVED
-from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse, Way
+from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
 from proxy.server.forwarding import forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
-from proxy.server.keys import with_own_key
 from proxy.server.refusals import ErrorBody, send_json
-from proxy.settings.detours import detour_of
-from proxy.settings.values import Upstream
 from proxy.wire.encoding import decode_body
 from proxy.wire.headers import Headers, content_length, first, is_event_stream, to_client, to_upstream, with_listed
-from proxy.wire.path import Route
 
 _WHOLE_BYTES = 256 * 1024
 """Unmodelled bodies up to this size are read before they are sent: they can then be sent again on a dead connection."""
@@ -54,47 +51,23 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """False when `observe` could not be given the whole answer (unknown encoding, corrupt data, or it raised)."""
 
 
-def way_to(upstream: Upstream) -> Way:
-    """How a configured upstream is reached."""
-    return Way(
-        url_base=upstream.base_url.rstrip("/"),
-        timeout_s=upstream.timeout_s,
-        ca_file=upstream.ca_file or None,
-        detour=detour_of(upstream.http_proxy),
-    )
-
-
 class Exchange:
     """One request and its answer. Created by the App; all methods belong to the task that created it."""
 
-    def __init__(
-        self,
-        scope: Message,
-        receive: Receive,
-        send: Send,
-        route: Route,
-        way: Way,
-        caller: str,
-        named: Mapping[bytes, bytes],
-        terms: Terms,
-    ) -> None:
+    def __init__(self, scope: Message, receive: Receive, send: Send, admitted: Admitted, terms: Terms) -> None:
         self.method: str = scope["method"]
-        self.route = route
-        self.caller = caller
-        """Name of the proxy key that came; empty when none is required."""
+        self.route = admitted.route
         self.client_headers: Headers = scope["headers"]
-        """As the client sent them; what goes on may hold another key (`present`)."""
-        self.named = named
-        """The first value under each name of the client's headers."""
-        self.query: bytes = scope["query_string"]
+        """As the client sent them; what goes on may hold another key."""
+        self.named = admitted.named
+        """The first value under each name of the client's headers, but for the length of the body."""
+        self.admitted = admitted
         self.on_end: Callable[[End], None] | None = None
         """Called once, after the last byte, whatever happened; must not raise."""
         self.end: End | None = None
         self._served: Served | None = scope.get("extensions", {}).get(SERVED)
         self._incoming = Incoming(receive, terms.limit_bytes, self._served)
         self._send = send
-        self._headers = self.client_headers
-        self._way = way
         self._terms = terms
         self._status: int | None = None
         self._copying: Copying | None = None
@@ -106,11 +79,6 @@ class Exchange:
         return self._incoming.gone
 
     # The request
-
-    def present(self, api_key: str) -> None:
-        """Go on with the upstream's own API key instead of the client's credentials."""
-        name = self.route.upstream_name
-        self._headers, self.query = with_own_key(self._headers, self.query, upstream_name=name, api_key=api_key)
 
     def read_body(self) -> Awaitable[bytes]:
         """The whole body as it came; raises BodyTooLarge or ClientGone. From here on the client is watched."""
@@ -130,7 +98,6 @@ class Exchange:
         *,
         drop: Collection[bytes] = (),
         add: Sequence[tuple[bytes, bytes]] = (),
-        target: bytes | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> UpstreamResponse:
         """Send a body with the client's headers and wait for the answer's head. Raises UpstreamError.
@@ -138,21 +105,21 @@ class Exchange:
         A body that was decoded and changed: pass `drop=(b"content-encoding",)`. May be called again; an answer that
         is not responded with is closed at the end. `meanwhile` is called once the request is on its way.
         """
-        if target is None:
-            target = self.route.rest_path.encode("latin-1") + (b"?" + self.query if self.query else b"")
-        headers = to_upstream(self._headers, drop=drop)
-        headers += add
+        admitted = self.admitted
+        headers = [*(to_upstream(admitted.headers, drop=drop) if drop else admitted.headers), *add]
         if body is None or isinstance(body, bytes):
-            if body is not None and not body and first(self._headers, b"content-length") is None:
+            if body is not None and not body and first(self.client_headers, b"content-length") is None:
                 body = None
-        elif (length := content_length(self._headers)) is not None:
+        elif (length := content_length(self.client_headers)) is not None:
             headers.append((b"content-length", b"%d" % length))
         if meanwhile is not None:
             # In the next turn of the loop: what the engine writes in this one leaves at its end.
             self._terms.loop.call_soon(meanwhile)
         try:
             answer = await self._terms.engine.send(
-                UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
+                UpstreamRequest(
+                    method=self.method, way=admitted.way, target=admitted.target, headers=headers, body=body
+                )
             )
         except UpstreamError:
             if self._incoming.too_large is not None:
@@ -166,16 +133,17 @@ class Exchange:
 
         The query stays but for `alt=sse`: it may hold a key. `header`: needed by the body, added to the client's list.
         """
-        headers = to_upstream(self._headers, drop=(b"content-encoding", b"accept-encoding", b"accept"))
+        admitted = self.admitted
+        headers = to_upstream(admitted.headers, drop=(b"content-encoding", b"accept-encoding", b"accept"))
         headers = with_listed(headers, *header) if header is not None else headers
-        parts = [part for part in self.query.split(b"&") if part and part != b"alt=sse"]
+        parts = [part for part in admitted.query.split(b"&") if part and part != b"alt=sse"]
         target = path.encode("latin-1") + (b"?" + b"&".join(parts) if parts else b"")
-        return UpstreamRequest(method=self.method, way=self._way, target=target, headers=headers, body=body)
+        return UpstreamRequest(method=self.method, way=admitted.way, target=target, headers=headers, body=body)
 
     async def send_streaming(self) -> UpstreamResponse:
         """Send the client's body as it arrives, unread; small ones in one piece. Raises as `send_upstream`."""
-        length = content_length(self._headers)
-        chunked = first(self._headers, b"transfer-encoding") is not None
+        length = content_length(self.client_headers)
+        chunked = b"transfer-encoding" in self.named
         if not chunked and (length is None or length <= _WHOLE_BYTES):
             return await self.send_upstream(await self.read_body())
         return await self.send_upstream(self._incoming.pieces())

@@ -165,7 +165,7 @@ async def test_key_opens_the_door_and_goes_no_further():
     callers = []
 
     async def handler(exchange):
-        callers.append(exchange.caller)
+        callers.append(exchange.admitted.key_name)
         await exchange.respond(await exchange.send_upstream(await exchange.read_body()))
 
     async with (
