@@ -53,12 +53,16 @@ async def read(
 
 
 async def weigh_all(shared: Shared, received: Received, scale: Scale, policy: Policy) -> None:
-    """Count what is new in it before its weight is asked for.
+    """Count what is new in it before its weight is asked for, where that is more than is counted at one go.
 
     Of a long history that is new, names and lines are looked at as well: much of it may be pruned at once.
     """
-    known = known_weights(received.view, scale)
-    if known or len(received.view.body) < _LONG_BYTES:
+    view = received.view
+    known = known_weights(view, scale)
+    if known and len(view.body) - view.spans[known - 1][1] <= PIECE_CHARS:
+        # As of a smaller body.
+        return
+    if known or len(view.body) < _LONG_BYTES:
         await warm(scale, received.conversation, known)
         return
     async with shared.lane:

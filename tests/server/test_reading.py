@@ -161,6 +161,22 @@ async def test_who_goes_on_and_who_has_little_to_say_waits_for_nobody():
     assert waited
 
 
+async def test_what_little_is_new_is_counted_where_its_weight_is_needed(steps):
+    provider = a_provider()
+    history = a_history("known", rounds=4)
+    async with a_house(provider, compact=OFF) as house:
+        await house.chat(history)
+        counted = len(steps)
+        little = [*history, said("Read."), user("And?" * 1000)]
+        await house.chat(little)
+        assert len(steps) == counted == 2
+        await house.chat([*little, said("Read."), user("And? " * PIECE_CHARS)])
+        turns = await house.turns()
+
+    assert len(steps) == 4
+    assert all(turn.estimated == pytest.approx(turn.usage.input_tokens, rel=0.05) for turn in turns)
+
+
 async def test_who_leaves_while_waiting_makes_room():
     provider = a_provider()
     async with a_house(provider, compact=OFF) as house:
