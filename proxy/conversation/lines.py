@@ -8,10 +8,11 @@ not found, or was dropped for lack of room, is read anew.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 S = TypeVar("S")
 T = TypeVar("T")
+E = TypeVar("E")
 
 _LEAST_PLACE = 12
 """Bodies below 2**12 bytes are read anew as fast as they are found."""
@@ -26,12 +27,27 @@ _MESSAGE_BYTES = 1280
 """Of a message: what it is parsed into besides its texts, its places in the body, what was noted about it; measured."""
 
 
+class _Under(NamedTuple):
+    """A value under a plan."""
+
+    edits: tuple[Any, ...] = ()
+    reached: int = 0
+    """The number of leading messages that it depends on."""
+    value: Any = None
+
+
+_NOTHING = _Under()
+_PLANS_A_CALL = 3
+"""Under so many plans a call is looked at: the inherited one, with what is edited at arrival, and with what is pruned."""
+
+
 class Notes:
     """What was found out about the messages of a request, message by message, for the next request of its line.
 
     Who keeps what, by name; where a value depends on more than the messages (a scale, an origin), its name is a tuple:
 
         placed, standing            dialects.lens: the plan's splices; its edits that have a message here
+        replaced, tokens            exchange.weigh: its replacements; exchange.measure: what each message weighs under it
         ends, keys                  exchange.receive: where earlier requests may have ended; prefix keys
         weights, totals, reasoning  exchange.weigh: what each message weighs, whole and in reasoning
         pairs, sizes                … its results with their calls, and what they weigh
@@ -42,7 +58,7 @@ class Notes:
         tally                       exchange.tally: likewise
     """
 
-    __slots__ = ("_before", "_carried", "_own", "_upto", "_upto_before", "shared")
+    __slots__ = ("_before", "_carried", "_own", "_under", "_under_before", "shared")
 
     def __init__(self, shared: int = 0, earlier: "Notes | None" = None, *, goes_on: bool = True) -> None:
         """`goes_on`: most of the earlier request is shared, so that it is the same conversation."""
@@ -50,12 +66,12 @@ class Notes:
         """Number of leading messages that the earlier request has had, too, byte for byte."""
         self._own: dict[Hashable, tuple[Any, ...]] = {}
         self._before: dict[Hashable, tuple[Any, ...]] = {}
-        self._upto: dict[Hashable, tuple[Any, int, Any]] = {}
-        self._upto_before: dict[Hashable, tuple[Any, int, Any]] = {}
+        self._under: dict[Hashable, tuple[_Under, ...]] = {}
+        self._under_before: dict[Hashable, tuple[_Under, ...]] = {}
         self._carried: dict[Hashable, object] = {}
         if earlier is not None:
             # Only what the earlier request noted itself: the notes of all requests before it need not live on.
-            self._before, self._upto_before = earlier._own, earlier._upto  # noqa: SLF001 (one of this class)
+            self._before, self._under_before = earlier._own, earlier._under  # noqa: SLF001 (one of this class)
             if goes_on:
                 self._carried = earlier._carried  # noqa: SLF001 (one of this class)
 
@@ -94,18 +110,25 @@ class Notes:
             found = self._own[name] = known + tuple(map(make, given[len(known) :]))
         return found
 
-    def upto(self, name: Hashable, given: object, make: Callable[[T | None], tuple[int, T]]) -> T:
-        """A value that depends on `given` and on leading messages: the one from before where they are the same.
+    def under(
+        self, name: Hashable, edits: tuple[E, ...], make: Callable[[T | None, tuple[E, ...]], tuple[int, T]]
+    ) -> T:
+        """A value that depends on a plan's `edits` and on leading messages; where the plan has grown, so does the value.
 
-        `make` gets the last one of this name, for whatever of it still holds, and gives also the number of messages.
+        `make` gets the value under the plan's first edits and the edits behind those, or None and all edits where none
+        is known that still holds. It gives also the number of leading messages that those edits are about.
         """
-        known, own = self._upto.get(name), True
+        known = self._under.get(name)
         if known is None:
-            known, own = self._upto_before.get(name), False
-        if known is None or known[0] != given or not (own or known[1] <= self.shared):
-            known = (given, *make(known[2] if known is not None else None))
-        self._upto[name] = known
-        return cast("T", known[2])
+            known = tuple([one for one in self._under_before.get(name, ()) if one.reached <= self.shared])
+            self._under[name] = known
+        for one in known:
+            if one.edits == edits:
+                return cast("T", one.value)
+        earlier = next((one for one in known if edits[: len(one.edits)] == one.edits), _NOTHING)
+        reached, value = make(earlier.value, edits[len(earlier.edits) :])
+        self._under[name] = (_Under(edits, max(earlier.reached, reached), value), *known[: _PLANS_A_CALL - 1])
+        return value
 
 
 @dataclass(slots=True, eq=False)

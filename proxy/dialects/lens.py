@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from sys import maxsize
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +30,9 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
 
-_IN_PLACE = (Replace, StripReasoning, RestoreReasoning)
+_IN_PLACE = frozenset({Replace, StripReasoning, RestoreReasoning})
+
+_Change = tuple[Span, bytes]
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,15 +48,20 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 class _Placed(NamedTuple):
     """What a plan changes in a body. It holds for every body that begins alike, up to the last message it is about."""
 
-    standing: tuple[Edit, ...]
-    changes: tuple[tuple[Span, bytes], ...]
-    first: int | None
-    """Index of the first message that differs; None when none does."""
-    written: dict[int, tuple[list[Edit], bytes]]
-    """The edits of each message that was written, and its bytes, for plans that go on with this one."""
+    standing: tuple[Edit, ...] = ()
+    summaries: tuple[_Change, ...] = ()
+    hidden: frozenset[int] = frozenset()
+    """Messages under them."""
+    written: Mapping[int, tuple[list[Edit], _Change]] = MappingProxyType({})
+    """The edits in each other message that they change."""
+    inserts: tuple[_Change, ...] = ()
+    changes: tuple[_Change, ...] = ()
+    """All of them together."""
+    first: int = maxsize
+    """Index of the first message that differs."""
 
 
-_NOTHING = _Placed((), (), None, {})
+_NOTHING = _Placed()
 
 
 def apply_plan(
@@ -64,46 +72,60 @@ def apply_plan(
         return Applied(body=view.body, standing=(), first_changed=len(keys))
     placed = _NOTHING
     if plan.edits and view.editable:
-        placed = view.notes.upto("placed", plan.edits, partial(_placed, dialect, view, keys, plan, recall))
+        placed = view.notes.under("placed", plan.edits, partial(_placed, dialect, view, keys, plan, recall))
     changes = [*[((cut.start, cut.end), cut.text) for cut in extra], *placed.changes]
     body = splice(view.body, changes) if changes else view.body
-    first = len(keys) if placed.first is None else placed.first
-    return Applied(body=body, standing=placed.standing, first_changed=first)
+    return Applied(body=body, standing=placed.standing, first_changed=min(placed.first, len(keys)))
 
 
 def _placed(
-    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, earlier: _Placed | None
+    dialect: Dialect,
+    view: View,
+    keys: Sequence[bytes],
+    plan: Plan,
+    recall: Recall,
+    earlier: _Placed | None,
+    new: tuple[Edit, ...],
 ) -> tuple[int, _Placed]:
-    """The plan's place in this body, and the number of leading messages that it depends on."""
+    """The plan's place in this body, and the number of leading messages that it depends on.
+
+    `earlier`: the place of the plan without the edits that are `new`.
+    """
     index = index_of(keys)
     reached, standing = standing_edits(view.notes, keys, plan)
-    hidden: set[int] = set()
-    changes: list[tuple[Span, bytes]] = []
-    touched: list[int] = []
-    for start, end, summary in written_summaries(standing, index):
-        changes.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(summary.text)))
-        hidden.update(range(start, end + 1))
-        touched.append(start)
-    known = {} if earlier is None else earlier.written
-    written: dict[int, tuple[list[Edit], bytes]] = {}
-    for number, edits in _by_message(standing, index).items():
-        if number not in hidden:
-            span, before = view.spans[number], known.get(number) if number < view.notes.shared else None
-            text = (
-                before[1]
-                if before is not None and before[0] == edits
-                else _written(dialect, view.body, span, edits, recall)
-            )
-            written[number] = edits, text
+    placed = earlier if earlier is not None and _IN_PLACE.issuperset(map(type, new)) else None
+    if placed is None:
+        placed = _around(dialect, view, standing, index)
+    written = dict(placed.written)
+    first = placed.first
+    for number, more in _by_message(standing[len(placed.standing) :], index).items():
+        if number not in placed.hidden:
+            edits = [*written[number][0], *more] if number in written else more
+            span = view.spans[number]
+            text = _written(dialect, view.body, span, edits, recall)
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
-            changes.append((span if text else (view.spans[number - 1][1], span[1]), text))
-            touched.append(number)
+            written[number] = edits, (span if text else (view.spans[number - 1][1], span[1]), text)
+            first = min(first, number)
+    changes = (*placed.summaries, *[change for _, change in written.values()], *placed.inserts)
+    return reached, placed._replace(standing=standing, written=written, changes=changes, first=first)
+
+
+def _around(dialect: Dialect, view: View, standing: Sequence[Edit], index: Mapping[bytes, int]) -> _Placed:
+    """What of the edits stands in the place of messages or between them."""
+    summaries: list[_Change] = []
+    inserts: list[_Change] = []
+    hidden: set[int] = set()
+    first = maxsize
+    for start, end, summary in written_summaries(standing, index):
+        summaries.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(summary.text)))
+        hidden.update(range(start, end + 1))
+        first = min(first, start)
     for edit in edits_of(standing, Insert):
         if index[edit.after] not in hidden:
             at = view.spans[index[edit.after]][1]
-            changes.append(((at, at), b"," + dialect.user_message(edit.text)))
-            touched.append(index[edit.after] + 1)
-    return reached, _Placed(standing, tuple(changes), min(touched, default=None), written)
+            inserts.append(((at, at), b"," + dialect.user_message(edit.text)))
+            first = min(first, index[edit.after] + 1)
+    return _Placed(summaries=tuple(summaries), hidden=frozenset(hidden), inserts=tuple(inserts), first=first)
 
 
 def standing_edits(notes: Notes, keys: Sequence[bytes], plan: Plan) -> tuple[int, tuple[Edit, ...]]:
@@ -112,14 +134,17 @@ def standing_edits(notes: Notes, keys: Sequence[bytes], plan: Plan) -> tuple[int
     In front of them the number of leading messages that decide what the plan does: all, where some of it does not stand yet.
     """
 
-    def find(_: object) -> tuple[int, tuple[int, tuple[Edit, ...]]]:
+    def find(
+        known: tuple[int, tuple[Edit, ...]] | None, new: tuple[Edit, ...]
+    ) -> tuple[int, tuple[int, tuple[Edit, ...]]]:
+        before, stood = known if known is not None else (0, ())
         index = index_of(keys)
-        lasts = [_last(edit, index) for edit in plan.edits]
-        reached = 1 + max(lasts, default=-1)
-        standing = tuple([edit for edit, last in zip(plan.edits, lasts, strict=True) if last < maxsize])
-        return reached, (reached, standing)
+        lasts = [_last(edit, index) for edit in new]
+        reached = max(before, 1 + max(lasts, default=-1))
+        standing = tuple([edit for edit, last in zip(new, lasts, strict=True) if last < maxsize])
+        return reached, (reached, stood + standing)
 
-    return notes.upto("standing", plan.edits, find)
+    return notes.under("standing", plan.edits, find)
 
 
 def _last(edit: Edit, index: Mapping[bytes, int]) -> int:
@@ -150,7 +175,7 @@ def written_summaries(standing: Sequence[Edit], index: Mapping[bytes, int]) -> l
 def _by_message(edits: Iterable[Edit], index: Mapping[bytes, int]) -> dict[int, list[Edit]]:
     grouped: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
-        if isinstance(edit, _IN_PLACE):
+        if isinstance(edit, (Replace, StripReasoning, RestoreReasoning)):
             grouped[index[edit.at]].append(edit)
     return grouped
 

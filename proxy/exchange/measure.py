@@ -1,23 +1,26 @@
 """What a request weighs under a plan, and the unified formula fed from memory."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from proxy.conversation.edit import (
-    Insert,
+    Edit,
     Plan,
     Replace,
     RestoreReasoning,
     StripReasoning,
     Summarise,
     edits_of,
+    first_of,
+    saved_tokens,
 )
 from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.weigh import Size, Weighed
+from proxy.exchange.weigh import Size, Weighed, replaced_in
 from proxy.ledger.records import Anchor
 from proxy.pruning.results import replacements
 from proxy.tokens.context import Last, Present
@@ -33,40 +36,41 @@ def standing_tokens(weighed: Weighed, plan: Plan) -> list[int]:
     totals = weighed.totals
     if not plan.edits:
         return list(totals)
-    # A call that decides something is asked under two plans, the longer of which is the next call's first.
-    name = ("standing", weighed.scale, len(plan.edits))
-    leading = weighed.notes.upto(name, plan.edits, lambda _: _leading_tokens(weighed, plan))
+    leading = weighed.notes.under(("tokens", weighed.scale), plan.edits, partial(_leading_tokens, weighed, plan))
     return [*leading, *totals[len(leading) :]]
 
 
-def _leading_tokens(weighed: Weighed, plan: Plan) -> tuple[int, list[int]]:
-    """The number of messages that the plan is about, and the tokens of each as it goes out."""
+def _leading_tokens(
+    weighed: Weighed, plan: Plan, known: list[int] | None, new: tuple[Edit, ...]
+) -> tuple[int, list[int]]:
+    """The number of messages that the plan is about, and the tokens of each as it goes out.
+
+    `known`: the same without the edits that are `new`.
+    """
     index = weighed.index
-    tokens = list(weighed.totals)
     reached, edits = standing_edits(weighed.notes, weighed.keys, plan)
     summaries = written_summaries(edits, index)
     hidden = {number for start, end, _ in summaries for number in range(start, end + 1)}
-    for (at, part), replaced in replacements(edits).items():
-        number = index[at]
-        if number not in hidden:
-            tokens[number] += replaced.tokens_after - weighed.content(number, part)
+    if known is None or Summarise in set(map(type, new)):
+        known, new = [], plan.edits
+    tokens = [*known, *weighed.totals[len(known) : reached]]
     for number in hidden:
         tokens[number] = 0
     for start, _, summary in summaries:
         tokens[start] = summary.tokens_after
-    for edit in edits:
-        match edit:
-            case Replace():
-                pass
-            case StripReasoning() if index[edit.at] not in hidden:
-                tokens[index[edit.at]] -= edit.tokens_before
-            case Insert() if index[edit.after] not in hidden:
-                tokens[index[edit.after]] += edit.tokens_after
-            case RestoreReasoning() if index[edit.at] not in hidden:
-                tokens[index[edit.at]] += edit.tokens_after
-            case _:
-                pass
-    return reached, tokens[:reached]
+    before = replaced_in(weighed.notes, plan.edits[: len(plan.edits) - len(new)])
+    for (at, part), replaced in replacements(new).items():
+        number = index.get(at, -1)
+        if number >= 0 and number not in hidden:
+            earlier = before.get((at, part))
+            stood = weighed.content(number, part) if earlier is None else earlier.tokens_after
+            tokens[number] += replaced.tokens_after - stood
+    for edit in new:
+        if not isinstance(edit, (Replace, Summarise)):
+            number = index.get(first_of(edit), -1)
+            if number >= 0 and number not in hidden:
+                tokens[number] -= saved_tokens(edit)
+    return reached, tokens
 
 
 def standing_reasoning(weighed: Weighed, plan: Plan) -> int:

@@ -126,36 +126,39 @@ def results_in(received: Received, weighed: Weighed, scale: Scale) -> tuple[tupl
     )
 
 
-_Edited = tuple[tuple[Edit, ...], tuple[tuple[Standing, ...], ...]]
-"""The edits of a plan, and the results of leading messages as they have left them."""
+def replaced_in(notes: Notes, edits: tuple[Edit, ...]) -> dict[tuple[bytes, int], Replace]:
+    """The replacements among a plan's edits, by message and part."""
+    if not edits:
+        return {}
+
+    def make(
+        known: dict[tuple[bytes, int], Replace] | None, new: tuple[Edit, ...]
+    ) -> tuple[int, dict[tuple[bytes, int], Replace]]:
+        return 0, (known or {}) | replacements(new)
+
+    return notes.under("replaced", edits, make)
+
+
+_Results = tuple[tuple[Standing, ...], ...]
+"""Of leading messages."""
 
 
 def results_under(received: Received, weighed: Weighed, scale: Scale, plan: Plan) -> tuple[tuple[Standing, ...], ...]:
-    """The same as the plan's edits have left them; under the plan of the line's last request only new messages are looked at."""
+    """The same as the plan's edits have left them; only what is new in it, and new messages, are looked at."""
     found, notes = results_in(received, weighed, scale), received.view.notes
     if not plan.edits:
         return found
 
-    def leading(known: _Edited | None) -> tuple[int, _Edited]:
+    def leading(known: _Results | None, new: tuple[Edit, ...]) -> tuple[int, _Results]:
         reached = standing_edits(notes, weighed.keys, plan)[0]
-        before, kept = known if known is not None else ((), ())
-        if plan.edits[: len(before)] != before:
-            before, kept = (), ()
+        replaced = replaced_in(notes, plan.edits)
+        kept = [*(known or ()), *found[len(known or ()) : reached]]
         # An edit more leaves the others as they are.
-        changed = {weighed.index.get(edit.at, -1) for edit in edits_of(plan.edits[len(before) :], Replace)}
-        replaced = replacements(plan.edits)
-        same = min(len(kept), notes.shared)
-        return reached, (
-            plan.edits,
-            tuple(
-                [
-                    kept[number] if number < same and number not in changed else edited(own, replaced) if own else own
-                    for number, own in enumerate(found[:reached])
-                ]
-            ),
-        )
+        for number in {weighed.index.get(edit.at, -1) for edit in edits_of(new, Replace)} - {-1}:
+            kept[number] = edited(found[number], replaced)
+        return reached, tuple(kept)
 
-    known = notes.upto(("edited", received.origin, scale.name), plan.edits, leading)[1]
+    known = notes.under(("edited", received.origin, scale.name), plan.edits, leading)
     return known + found[len(known) :]
 
 

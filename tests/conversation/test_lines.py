@@ -130,14 +130,32 @@ def test_notes_behind_other_messages_count_from_there():
     assert Notes(1).behind(2).shared == 0
 
 
-def test_a_value_of_leading_messages_is_kept_while_what_it_depends_on_is_the_same():
-    first = Notes()
-    assert first.upto("n", ["edit"], lambda before: (2, [before])) == [None]
-    assert first.upto("n", ["edit"], lambda _: (9, "anew")) == [None]
+def listed(reached):
+    """Notes the edits as they come: a list of what `make` was given each time."""
+    return lambda known, new: (reached, [*(known or []), new])
 
-    assert Notes(2, first).upto("n", ["edit"], lambda _: (9, "anew")) == [None]
-    assert Notes(1, first).upto("n", ["edit"], lambda before: (9, (before, "fewer"))) == ([None], "fewer")
-    assert Notes(2, first).upto("n", ["other"], lambda before: (9, (before, "other"))) == ([None], "other")
+
+def test_under_a_plan_that_grows_only_what_is_new_in_it_is_looked_at():
+    notes = Notes()
+
+    assert notes.under("n", ("a", "b"), listed(2)) == [("a", "b")]
+    assert notes.under("n", ("a", "b", "c"), listed(1)) == [("a", "b"), ("c",)]
+    assert notes.under("n", ("a", "b"), listed(9)) == [("a", "b")]
+    assert notes.under("n", ("b",), listed(2)) == [("b",)]
+    assert notes.under("other", ("a", "b"), listed(2)) == [("a", "b")]
+
+
+def test_what_stood_under_a_plan_holds_while_the_messages_that_it_is_about_are_the_same():
+    first = Notes()
+    first.under("n", ("a",), listed(2))
+    first.under("n", ("a", "b"), listed(1))
+    first.under("n", ("a", "b", "c"), listed(3))
+
+    assert Notes(3, first).under("n", ("a", "b", "c"), listed(9)) == [("a",), ("b",), ("c",)]
+    # Of the last edit's message something has changed.
+    assert Notes(2, first).under("n", ("a", "b", "c"), listed(9)) == [("a",), ("b",), ("c",)]
+    assert Notes(2, first).under("n", ("a", "b", "d", "e"), listed(9)) == [("a",), ("b",), ("d", "e")]
+    assert Notes(1, first).under("n", ("a", "b", "c"), listed(9)) == [("a", "b", "c")]
 
 
 def test_what_a_conversation_carries_is_one_object_for_all_its_requests():

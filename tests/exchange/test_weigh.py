@@ -4,9 +4,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from proxy.conversation.edit import Insert, StripReasoning
 from proxy.conversation.recall import Recall
+from proxy.dialects.lens import apply_plan
+from proxy.exchange.measure import standing_tokens
 from proxy.exchange.weigh import Size, known_weights, results_in, results_under, weigh
-from tests.builders import a_clear, a_received, a_scale, calls, count, plan_of, result, rounds, said, user, words
+from tests.builders import (
+    a_clear,
+    a_received,
+    a_scale,
+    a_summary,
+    calls,
+    count,
+    plan_of,
+    result,
+    rounds,
+    said,
+    user,
+    words,
+)
 
 HISTORY = rounds(*(words(str(number), 100) for number in range(5)))
 LONGER = [*HISTORY, said("done"), user("next"), calls("z", tool="look"), result("z", words("z", 50))]
@@ -71,8 +87,23 @@ def test_results_stand_as_the_plan_s_edits_have_left_them_also_where_the_line_ha
             assert texts.count("[cut]") == (plan.edits[1] is not other)
 
 
+def an_edit(kind, received, at, text):
+    """An edit of the kind at message `at`, or at the result that stands next to it."""
+    key = received.keys[at]
+    match kind:
+        case "insert":
+            return Insert(after=key, text=text, tokens_after=3)
+        case "strip":
+            return StripReasoning(at=key, tokens_before=1)
+        case "summary":
+            return a_summary(received, max(0, at - 2), at, text=text)
+        case _:
+            results = [n for n, one in enumerate(received.conversation.messages) if one.role == "tool"]
+            return a_clear(received, min(results, key=lambda n: abs(n - at)), text=text, after=len(text))
+
+
 @given(st.data())
-def test_results_under_a_plan_that_grows_are_those_under_all_of_it(data):
+def test_whatever_is_told_under_a_plan_that_grows_is_what_is_told_under_all_of_it(data):
     """Of lines that add messages, lose some and send others, with the plans that they come from."""
     recall, scale, lines = Recall(), a_scale(), [(HISTORY, ())]
     for turn in range(data.draw(st.integers(1, 6))):
@@ -80,11 +111,17 @@ def test_results_under_a_plan_that_grows_are_those_under_all_of_it(data):
         history = history[: data.draw(st.integers(1, len(history)))] if data.draw(st.booleans()) else history
         history = [*history, *rounds(words(f"n{turn}", 500), first=f"and {turn}")]
         received = a_received(history, recall=recall)
-        for _ in range(data.draw(st.integers(0, 2))):
-            chosen = data.draw(st.sampled_from([at for at, one in enumerate(history) if one["role"] == "tool"]))
-            edits = (*edits, replace(a_clear(received, chosen), text=f"[{turn}]"))
-            weighed, plan = weigh(received, scale), plan_of(*edits)
-            anew = a_received(history)
+        for step in range(data.draw(st.integers(0, 3))):
+            for kind in data.draw(
+                st.lists(st.sampled_from(["clear", "clear", "insert", "strip", "summary"]), max_size=2)
+            ):
+                at = data.draw(st.integers(0, len(history) - 1))
+                edits = (*edits, an_edit(kind, received, at, f"[{turn} {step}]"))
+            plan, anew = plan_of(*edits), a_received(history)
+            weighed, fresh = weigh(received, scale), weigh(anew, scale)
+            dialect, view, keys = received.dialect, received.view, received.keys
 
-            assert results_under(received, weighed, scale, plan) == results_under(anew, weigh(anew, scale), scale, plan)
+            assert results_under(received, weighed, scale, plan) == results_under(anew, fresh, scale, plan)
+            assert standing_tokens(weighed, plan) == standing_tokens(fresh, plan)
+            assert apply_plan(dialect, view, keys, plan, recall) == apply_plan(dialect, anew.view, keys, plan, Recall())
         lines.append((history, edits))
