@@ -1,8 +1,8 @@
 """What actual counts taught, kept per upstream, model and encoding; shared and persisted through the ledger."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -31,6 +31,19 @@ def pupil(conversation: Conversation) -> str:
     return f"{conversation.model} behind a kept prefix" if conversation.kept_prefix else conversation.model
 
 
+@dataclass(slots=True, eq=False)
+class _Course:
+    """What one upstream, model and encoding has taught this process."""
+
+    state: Learned
+    unwritten: int = 0
+    """Samples that the ledger never got."""
+    due_at: float = 0.0
+    """When the next of many lessons may be written; seconds of the clock."""
+    is_shared: bool = False
+    """It is being written: calls that settle meanwhile leave their samples to that or to the next time."""
+
+
 class Estimates:
     """The learned states of this process."""
 
@@ -38,63 +51,62 @@ class Estimates:
         self._ledger = ledger
         self._enabled = enabled
         self._clock = clock
-        self._states: dict[str, Learned] = {}
-        self._unwritten: Counter[str] = Counter()
-        """Samples that the ledger never got, by name."""
-        self._due_at: dict[str, float] = {}
-        """When the next of many lessons may be written, by name; seconds of the clock."""
-        self._sharing: set[str] = set()
-        """Names that are being written: calls that settle meanwhile leave their samples to that or to the next time."""
+        self._courses: dict[str, _Course] = {}
 
     def known(self, upstream: str, model: str, encoding: str) -> Learned | None:
         """What `get` gives; None where the ledger has to be asked for it first."""
-        return self._states.get(learned_name(upstream, model, encoding)) if self._enabled else NOTHING_LEARNED
+        if not self._enabled:
+            return NOTHING_LEARNED
+        course = self._courses.get(learned_name(upstream, model, encoding))
+        return None if course is None else course.state
 
     async def get(self, upstream: str, model: str, encoding: str) -> Learned:
         """What is known; read from the ledger at first use."""
-        if not self._enabled:
-            return NOTHING_LEARNED
+        known = self.known(upstream, model, encoding)
+        if known is not None:
+            return known
         name = learned_name(upstream, model, encoding)
-        known = self._states.get(name)
-        if known is None:
-            try:
-                known = decode(await self._ledger.learned(name))
-            except StoreError:
-                known = NOTHING_LEARNED
-            put(self._states, name, known)
-        return known
+        try:
+            known = decode(await self._ledger.learned(name))
+        except StoreError:
+            known = NOTHING_LEARNED
+        # Another call may have asked meanwhile, too, and have taught since.
+        course = self._courses.get(name)
+        if course is None:
+            put(self._courses, name, course := _Course(known))
+        return course.state
 
     async def teach(self, upstream: str, model: str, encoding: str, sample: Sample) -> None:
         """Take in one settled call; raises StoreError."""
         if not self._enabled:
             return
         name = learned_name(upstream, model, encoding)
-        before = self._states.get(name, NOTHING_LEARNED)
-        state = update(before, sample)
-        put(self._states, name, state)
+        course = self._courses.get(name)
+        if course is None:
+            put(self._courses, name, course := _Course(NOTHING_LEARNED))
+        before = course.state
+        course.state = state = update(before, sample)
         if state.samples == before.samples:
             return
-        unwritten = self._unwritten[name] + 1
-        put(self._unwritten, name, unwritten)
-        is_due = unwritten >= _EVERY and self._clock() >= self._due_at.get(name, 0.0)
-        if (is_due or state.samples <= _FEW) and name not in self._sharing:
-            self._sharing.add(name)
+        course.unwritten += 1
+        is_due = state.samples <= _FEW or (course.unwritten >= _EVERY and self._clock() >= course.due_at)
+        if is_due and not course.is_shared:
+            course.is_shared = True
             try:
-                await self._share(name)
+                await self._share(name, course)
             finally:
-                self._sharing.discard(name)
+                course.is_shared = False
 
-    async def _share(self, name: str) -> None:
+    async def _share(self, name: str, course: _Course) -> None:
         """Write what we know, together with what other replicas have written meanwhile."""
         stored = decode(await self._ledger.learned(name))
-        new = self._unwritten.pop(name, 0)
-        put(self._due_at, name, self._clock() + _APART_S)
-        state = merged(self._states.get(name, NOTHING_LEARNED), stored, new)
-        put(self._states, name, state)
+        new, course.unwritten = course.unwritten, 0
+        course.due_at = self._clock() + _APART_S
+        course.state = merged(course.state, stored, new)
         try:
-            await self._ledger.learn(name, encode(state))
+            await self._ledger.learn(name, encode(course.state))
         except StoreError:
-            self._unwritten[name] += new
+            course.unwritten += new
             raise
 
 

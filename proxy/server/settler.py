@@ -1,5 +1,6 @@
 """What calls came to, once their answers are out: measured, told, and given to whoever remembers."""
 
+from collections.abc import Awaitable
 from itertools import starmap
 
 from proxy.dialects.base import Observation, Reader
@@ -14,7 +15,6 @@ from proxy.server.learning import pupil
 from proxy.server.relay import End
 from proxy.server.settling import Settling
 from proxy.server.transcripts import Transcripts
-from proxy.server.watch import Watch
 
 _MOST_RATIO = 1.5
 """Of a provider's count to ours: beyond that, it counts something else."""
@@ -27,7 +27,6 @@ class Settler:
         self._shared = shared
         self._keeps_originals = keeps_originals
         self._transcripts = transcripts
-        self._harmless = _Harmless(shared.watch)
         self._settling: Settling[tuple[Call, End]] = Settling(self._settle)
 
     @property
@@ -44,29 +43,44 @@ class Settler:
     async def _settle(self, ended: list[tuple[Call, End]]) -> None:
         shared, calls = self._shared, [one for one in starmap(self._came_to, ended) if one is not None]
         turns = [settled.turn for _, settled, _ in calls]
-        with self._harmless:
+        # Four times `try`, since a function for it would take longer than some of the steps.
+        try:
             say_calls(turns)
+        except Exception as error:  # noqa: BLE001
+            self._failed(error)
         for turn in turns:
-            with self._harmless:
+            try:
                 shared.watch.settled(turn)
+            except Exception as error:  # noqa: BLE001
+                self._failed(error)
         # Before all that waits for something: the conversations' next calls ask for it.
-        with self._harmless:
+        try:
             await shared.ledger.settle(*[settlement for _, _, settlement in calls])
+        except Exception as error:  # noqa: BLE001
+            self._failed(error)
         for call, settled, _ in calls:
             if call.queued:
-                with self._harmless:
-                    await unsaid(shared, call, came_through=settled.turn.outcome in ("ok", "blocked"))
+                await self._harmless(unsaid(shared, call, came_through=settled.turn.outcome in ("ok", "blocked")))
         for call, settled, _ in calls:
             turn = settled.turn
-            with self._harmless:
+            try:
                 model = pupil(call.received.conversation)
                 await shared.estimates.teach(turn.upstream, model, call.scale.encoding, settled.sample)
+            except Exception as error:  # noqa: BLE001
+                self._failed(error)
             if (window := turn.window) is not None and _took_more(turn, window):
-                with self._harmless:
-                    await shared.habits.disproved(turn.upstream, turn.model, window)
+                await self._harmless(shared.habits.disproved(turn.upstream, turn.model, window))
             if self._transcripts is not None:
-                with self._harmless:
-                    await self._transcribed(self._transcripts, call, turn)
+                await self._harmless(self._transcribed(self._transcripts, call, turn))
+
+    async def _harmless(self, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except Exception as error:  # noqa: BLE001
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._shared.watch.failed("settle", error)
 
     def _came_to(self, call: Call, end: End) -> tuple[Call, Settled, Settlement] | None:
         try:
@@ -85,7 +99,7 @@ class Settler:
             settled = settle(call.ready, _observed(call.reader, end), circumstances)
             originals = originals_of(call.ready) if self._keeps_originals else ()
         except Exception as error:  # noqa: BLE001  nothing is known of this call, and all of the others
-            self._shared.watch.failed("settle", error)
+            self._failed(error)
             return None
         return call, settled, Settlement(settled.anchor, settled.turn, originals, settled.others)
 
@@ -98,22 +112,6 @@ class Settler:
             await transcripts.keep(turn.session, turn.model, call.received.view.body)
         except OSError as error:
             self._shared.watch.failed("transcript", error)
-
-
-class _Harmless:
-    """`with` it, a step that fails is counted, and what else is to be done goes on."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if error is None or not isinstance(error, Exception):
-            return False
-        self._watch.failed("settle", error)
-        return True
 
 
 def _took_more(turn: Turn, window: int) -> bool:
