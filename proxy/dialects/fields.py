@@ -20,11 +20,11 @@ _WRAPPERS = ("data", "result", "response")
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 
 
-def small_values(body: bytes, fields: Mapping[str, Span], large: Collection[str]) -> dict[str, Any]:
-    """Values of the fields that are short and not named as `large`; the rest of a body is never parsed whole."""
+def small_values(body: bytes, fields: Mapping[str, Span], names: Collection[str]) -> dict[str, Any]:
+    """Values of the fields with these names, as far as they are short; of a body no more is parsed than is read."""
     found = {}
     for name, (start, end) in fields.items():
-        if name not in large and end - start <= _MOST_SMALL_BYTES:
+        if name in names and end - start <= _MOST_SMALL_BYTES:
             found[name] = loads(body[start:end])
     return found
 

@@ -36,7 +36,7 @@ LABEL_HEADERS = (
     "vscode-sessionid",
 )
 _FIELDS = ("session_id", "sessionId", "prompt_cache_key")
-_NAMING = frozenset((*_FIELDS, "metadata", "conversation"))
+NAMING = frozenset((*_FIELDS, "metadata", "conversation"))
 """All fields that are looked at."""
 _MOST_CHARS = 512
 _PRINTABLE = re.compile(rf"[\x21-\x7e]{{1,{_MOST_CHARS}}}")
@@ -47,7 +47,7 @@ def label_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
 
     `headers` has lower-case names, and need have no others than `LABEL_HEADERS`; `fields` are the request's small top-level values.
     """
-    if not headers and _NAMING.isdisjoint(fields):
+    if not headers and NAMING.isdisjoint(fields):
         return ""
     if own := _words(headers.get(LABEL_HEADERS[0], "")):
         return own

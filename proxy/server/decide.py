@@ -161,6 +161,8 @@ def _prepared(shared: Shared, call: Call) -> Steps[Call]:
 def _mode(shared: Shared, headers: dict[str, str], session: str) -> Mode:
     """The request's own wish, as far as nobody has ordered less while running; else what is in force."""
     in_force = shared.board.mode_of(session)
+    if not headers:
+        return in_force
     match headers.get(_MODE_HEADER, "").strip().lower():
         case "":
             return in_force

@@ -20,10 +20,10 @@ from proxy.dialects.fields import (
 from proxy.wire.body import object_spans
 
 
-def test_small_values_are_parsed_and_large_fields_are_not():
-    body = json.dumps({"model": "m", "messages": "short", "long": "x" * 5000, "n": 2}).encode()
+def test_small_values_are_parsed_where_they_are_read_and_short():
+    body = json.dumps({"model": "m", "messages": "short", "metadata": "x" * 5000, "n": 2}).encode()
 
-    assert small_values(body, object_spans(body), ("messages",)) == {"model": "m", "n": 2}
+    assert small_values(body, object_spans(body), {"model", "metadata", "n", "stream"}) == {"model": "m", "n": 2}
 
 
 @pytest.mark.parametrize(

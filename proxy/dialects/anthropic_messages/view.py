@@ -31,7 +31,7 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import caller_of, mapping, name_of, objects, parse_tools, small_values, whole
 from proxy.dialects.history import read_history
-from proxy.dialects.labels import label_of
+from proxy.dialects.labels import NAMING, label_of
 from proxy.dialects.media import from_base64
 from proxy.dialects.utility import is_summary, is_utility
 from proxy.wire.body import NotPlain, Span, dumps, loads
@@ -52,7 +52,7 @@ _MODEL_IN_PATH = re.compile(r"/publishers/anthropic/models/([^/:]+):")
 _REMINDER = "<system-reminder>"
 
 
-_LARGE = ("messages", "tools", "system")
+_READ = NAMING | {"model", "stream", "max_tokens"}
 
 _Head = tuple[dict[str, Any], tuple[Message, ...], Tools, bool, bool]
 """The short values, system text, tools, whether the provider edits, and whether a breakpoint stands behind all that."""
@@ -91,7 +91,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
 
 
 def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> _Head:
-    small, system = small_values(body, fields, _LARGE), _outside(body, fields, recall)
+    small, system = small_values(body, fields, _READ), _outside(body, fields, recall)
     return small, system, _tools(body, fields, recall), _server_edits(body, fields), _is_marked(body, fields)
 
 

@@ -22,7 +22,7 @@ from proxy.dialects.fields import name_of, objects, small_values, whole
 from proxy.dialects.gemini.contents import parse_content, parse_system
 from proxy.dialects.gemini.spelling import either, spelled
 from proxy.dialects.history import History, alone, read_history
-from proxy.dialects.labels import label_of
+from proxy.dialects.labels import NAMING, label_of
 from proxy.dialects.utility import is_utility
 from proxy.wire.body import NotPlain, Span, array_spans, dumps, loads, object_spans
 
@@ -30,7 +30,8 @@ NAME = "gemini"
 
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):[A-Za-z]+$")
 _WRAPPERS = ("generateContentRequest", "request")
-_LARGE = ("contents", "tools", "systemInstruction", "system_instruction")
+_READ = NAMING | {"model", "cachedContent", "cached_content"}
+_READ_LIMITS = ("maxOutputTokens", "max_output_tokens", "candidateCount", "candidate_count")
 _NOTHING: Mapping[str, Span] = {}
 
 _Head = tuple[dict[str, Any], dict[str, Any], tuple[Message, ...], Tools]
@@ -72,7 +73,7 @@ def view_body(path: str, headers: Mapping[str, str], body: bytes, recall: Recall
 
 def _head(body: bytes, fields: Mapping[str, Span], recall: Recall, around: Mapping[str, Span] = _NOTHING) -> _Head:
     """`around`: the fields of the object that wraps the request."""
-    small = small_values(body, {**around, **fields} if around else fields, _LARGE)
+    small = small_values(body, {**around, **fields} if around else fields, _READ)
     return small, _limits(body, fields), _system(body, fields, small, recall), _tools(body, fields, recall)
 
 
@@ -100,7 +101,7 @@ def _limits(body: bytes, fields: Mapping[str, Span]) -> dict[str, Any]:
     name = spelled(fields, "generationConfig")
     if not name or body[slice(*fields[name])] == b"null":
         return {}
-    return small_values(body, object_spans(body, *fields[name]), ())
+    return small_values(body, object_spans(body, *fields[name]), _READ_LIMITS)
 
 
 def _system(body: bytes, fields: Mapping[str, Span], small: Mapping[str, Any], recall: Recall) -> tuple[Message, ...]:

@@ -27,14 +27,14 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import name_of, parse_tools, small_values, whole
 from proxy.dialects.history import leading_system, read_history
-from proxy.dialects.labels import label_of
+from proxy.dialects.labels import NAMING, label_of
 from proxy.dialects.media import from_audio, from_file, from_url
 from proxy.dialects.utility import has_summary, is_utility
 from proxy.wire.body import NotPlain, Span, dumps, loads
 
 NAME = "openai_chat"
 
-_LARGE = ("messages", "tools", "functions")
+_READ = NAMING | {"model", "stream", "stream_options", "max_completion_tokens", "max_tokens", "n"}
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -90,7 +90,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall, path: str
 
 def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> tuple[dict[str, Any], Tools]:
     """The short values, and the tools."""
-    return small_values(body, fields, _LARGE), _tools(body, fields, recall)
+    return small_values(body, fields, _READ), _tools(body, fields, recall)
 
 
 def _tools(body: bytes, fields: Mapping[str, Span], recall: Recall) -> Tools:

@@ -13,7 +13,7 @@ from proxy.conversation.recall import Recall
 from proxy.dialects.base import View
 from proxy.dialects.fields import mapping, name_of, parse_tools, small_values, whole
 from proxy.dialects.history import History, alone, leading_system, read_history
-from proxy.dialects.labels import label_of
+from proxy.dialects.labels import NAMING, label_of
 from proxy.dialects.openai_responses.items import TRIGGER, parse_item, parse_text
 from proxy.dialects.utility import is_utility
 from proxy.wire.body import NotPlain, Span, object_spans
@@ -24,7 +24,16 @@ _HELD = ("prompt", "previous_response_id", "conversation")
 """Keys that name something of a request which the provider keeps."""
 _NOTHING = (b"", b"null")
 _NOWHERE = (0, 0)
-_LARGE = ("input", "tools", "instructions")
+_READ = NAMING | {
+    "model",
+    "stream",
+    "max_output_tokens",
+    "previous_response_id",
+    "conversation",
+    "truncation",
+    "context_management",
+    "prompt",
+}
 
 _Head = tuple[dict[str, Any], list[Message], Tools]
 """The short values, the instructions and the tools."""
@@ -66,7 +75,7 @@ def view_body(headers: Mapping[str, str], body: bytes, recall: Recall) -> View |
 
 
 def _head(body: bytes, fields: Mapping[str, Span], recall: Recall) -> _Head:
-    return small_values(body, fields, _LARGE), _instructions(body, fields, recall), _tools(body, fields, recall)
+    return small_values(body, fields, _READ), _instructions(body, fields, recall), _tools(body, fields, recall)
 
 
 def _said(body: bytes, recall: Recall) -> History[_Head] | None:
