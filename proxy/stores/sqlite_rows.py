@@ -16,6 +16,10 @@ _SPARE_S = 60.0
 """A plan outlives its anchors by so much (at most a sixteenth of a life): so calls that follow on each other renew it once."""
 # Columns are summed: this many times the most that any column holds still fits into SQLite's 64 bits.
 _MOST_INTEGER = 2**40
+_LEFT_SHARE = 8
+"""Of the room that a conversation's originals left, this part is filled before they are summed again: as many processes
+may write of one conversation and stay within its bound."""
+_MOST_LEFT = 2048
 _PUT_ANCHOR = "INSERT OR REPLACE INTO anchors (key, writer, expires, packed) VALUES (?, ?, ?, ?)"
 _PUT_TURN = (
     "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens, removed_tokens,"
@@ -44,6 +48,8 @@ class Pen:
         self._id = writer_id
         self._ttl_s = ttl_s
         self._sealing = sealing
+        self._left: dict[str, int] = {}
+        """By conversation, bytes of originals that may be added before they are summed; longest unused first."""
 
     def commit(self, batch: Sequence[Rows], now: float) -> None:
         """All of them in one transaction; `now`: Unix time. After an error the transaction may be open still."""
@@ -92,11 +98,20 @@ class Pen:
         return session, BLOB(original.id), expires, BLOB(self._sealing.pack_original(session, original))
 
     def _put_originals(self, session: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        execute = self._connection.execute
         self._connection.executemany(_PUT_ORIGINAL, rows)
-        held = execute("SELECT sum(length(packed)) FROM originals WHERE session = ?", (session,)).fetchone()[0]
+        left = self._left.pop(session, 0) - sum(len(packed) for *_, packed in rows)
+        if left <= 0:
+            left = self._make_room(session) // _LEFT_SHARE
+        self._left[session] = left
+        if len(self._left) > _MOST_LEFT:
+            del self._left[next(iter(self._left))]
+
+    def _make_room(self, session: str) -> int:
+        """Bytes that may be added; where there are too many, the oldest go first."""
+        execute = self._connection.execute
+        held: int = execute("SELECT sum(length(packed)) FROM originals WHERE session = ?", (session,)).fetchone()[0]
         if held <= MOST_SESSION_BYTES:
-            return
+            return MOST_SESSION_BYTES - held
         # Everything older than the row at which the newest ones fill the room.
         execute(
             "DELETE FROM originals WHERE session = :session AND seq <= (SELECT max(seq) FROM (SELECT seq,"
@@ -104,6 +119,7 @@ class Pen:
             " WHERE held > :room)",
             {"session": session, "room": MOST_SESSION_BYTES},
         )
+        return 0
 
 
 def _columns(turn: Turn, packed: bytes, expires: float) -> tuple[Any, ...]:

@@ -1,10 +1,16 @@
 """What stands in the file's tables."""
 
+import os
 import sqlite3
 
 import pytest
 
+from proxy.ledger.originals import MOST_SESSION_BYTES, an_original
 from proxy.ledger.store import Settlement, TurnQuery
+from proxy.stores.codec import pack
+from proxy.stores.sealed import PLAIN
+from proxy.stores.sqlite_file import connect, open_file
+from proxy.stores.sqlite_rows import Pen, Rows
 from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor
 from tests.stores.files import a_store
 
@@ -39,3 +45,29 @@ async def test_a_plan_in_use_is_renewed_once_a_minute_and_never_ends_before_its_
     reader.close()
 
     assert ends == [(TTL_S + spare, 1) for spare in (60, 10, 60, 10, 60)]
+
+
+async def test_a_conversations_originals_stay_within_their_bound_and_are_rarely_summed(path, clock):
+    """Also where several processes write of it in turn."""
+    open_file(path, clock.now)
+    connections = [connect(path, 5.0) for _ in range(3)]
+    pens = [
+        Pen(connection, writer_id=number, ttl_s=TTL_S, sealing=PLAIN) for number, connection in enumerate(connections)
+    ]
+    statements = []
+    for connection in connections:
+        connection.set_trace_callback(statements.append)
+    held, turn = [], a_turn()
+    for number in range(300):
+        # Random, so that all of them together are half as much again as there is room for.
+        original = an_original(number.to_bytes(16), os.urandom(10_000).hex())
+        pens[number % 3].commit([Rows(turn=(turn, pack(turn)), originals=(original,))], clock.now)
+        held += connections[0].execute("SELECT total(length(packed)) FROM originals").fetchone()
+    newest = connections[0].execute("SELECT id FROM originals ORDER BY seq DESC").fetchall()
+    for connection in connections:
+        connection.close()
+
+    until_full = next(number for number, total in enumerate(held) if total > MOST_SESSION_BYTES - 300_000)
+    assert max(held) <= MOST_SESSION_BYTES
+    assert newest == [(number.to_bytes(16),) for number in range(299, 299 - len(newest), -1)]
+    assert sum("SELECT sum(length(packed)) FROM" in one for one in statements) < 300 - until_full / 2
