@@ -20,7 +20,17 @@ from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("output", "usage", "input_tokens")
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_ENDS = frozenset(
+    {
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+        "response.cancelled",
+        # Of the realtime API, and of gateways that lead to the backend of Codex.
+        "response.done",
+        "response.canceled",
+    }
+)
 
 
 class _Reply:

@@ -82,6 +82,13 @@ def test_the_type_may_stand_only_in_the_data_and_a_done_mark_may_follow():
     assert read(body).outcome == "ok"
 
 
+@pytest.mark.parametrize("name", ["response.done", "response.canceled"])
+def test_the_last_event_may_have_another_name(name):
+    seen = read(sse({**completed(output=[MESSAGE]), "type": name}))
+
+    assert (seen.outcome, seen.usage.input_tokens, seen.finish) == ("ok", 10, "completed")
+
+
 def test_a_last_event_of_250_kilobytes_is_read():
     text = {"type": "message", "content": [{"type": "output_text", "text": "y" * 250_000}]}
     usage = {
