@@ -6,7 +6,7 @@ from math import inf
 
 
 class Deadline:
-    """Calls `ring` when its time has come, unless it was put off or cleared before.
+    """Calls `ring` when its time has come, unless it was put off before.
 
     Putting it off leaves the loop's timer alone: that one looks again when it goes off. A kept connection so needs one
     timer for hundreds of calls, where setting and cancelling one costs as much as parsing a head. To be closed by whoever
@@ -28,10 +28,6 @@ class Deadline:
         due = self._due = self._loop.time() + delay_s
         if due < self._rings_at:
             self._start(due, delay_s)
-
-    def clear(self) -> None:
-        """Not at all, until it is set again."""
-        self._due = None
 
     def close(self) -> None:
         """Never again: nothing is left in the loop, and nothing here that keeps its owner."""

@@ -50,10 +50,11 @@ class Protocol(asyncio.Protocol):
         self._app = config.loaded_app
         self._keep_alive_s: float = config.timeout_keep_alive
         self._ending = False
-        self._idle = Deadline(self.loop, self.close)
+        self._idle = Deadline(self.loop, self._idled)
         self._parser: httptools.HttpRequestParser | None = self._new_parser()
         self._transport: asyncio.Transport | None = None
         self._scope: dict[str, Any] = {}
+        self._last_url = b""  # which the scope speaks of
         self._current: Cycle | None = None
         """The call that is being answered."""
         self._waiting: list[Cycle] = []  # nearly always empty, for which a deque would take 600 bytes
@@ -164,20 +165,16 @@ class Protocol(asyncio.Protocol):
             self._upgrading = self._headers
             return
         headers, self._upgrading = self._upgrading or self._headers, None
-        path, query = taken_apart(self._url)
-        self._url, self._headers = b"", []
+        url, self._url, self._headers = self._url, b"", []
+        if url != self._last_url:
+            self._go_to(url)
         version = self._parser.get_http_version()
-        text = path.decode("ascii")
         scope = self._scope.copy()
         scope["http_version"] = version
         scope["method"] = self._parser.get_method().decode("ascii")
-        scope["path"] = unquote(text) if "%" in text else text
-        scope["raw_path"] = path
-        scope["query_string"] = query
         scope["headers"] = headers
         lasts = version != "1.0" and self._parser.should_keep_alive() and not self._ending
-        cycle = Cycle(self, scope, keep_alive=lasts)
-        self._last = cycle
+        cycle = self._last = Cycle(self, scope, keep_alive=lasts)
         if self._current is None:
             self._begin(cycle)
         else:
@@ -244,6 +241,11 @@ class Protocol(asyncio.Protocol):
 
     # Inside
 
+    def _idled(self) -> None:
+        # Set anew behind each call, and not cleared before it.
+        if self._current is None:
+            self.close()
+
     def _linger(self) -> None:
         """Who still sends would lose the answer to a reset: what comes is taken unread for a while (RFC 9112 section 9.6)."""
         self._deaf = True
@@ -252,8 +254,16 @@ class Protocol(asyncio.Protocol):
             self._transport.write_eof()
         self.resume_reading()
 
+    def _go_to(self, url: bytes) -> None:
+        """Have the scope say where this target leads, until another one comes."""
+        path, query = taken_apart(url)
+        text = path.decode("ascii")
+        self._scope["path"] = unquote(text) if "%" in text else text
+        self._scope["raw_path"] = path
+        self._scope["query_string"] = query
+        self._last_url = url
+
     def _begin(self, cycle: Cycle) -> None:
-        self._idle.clear()
         self._current = cycle
         cycle.begin(self._app)
 

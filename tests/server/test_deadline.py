@@ -60,18 +60,6 @@ async def test_what_was_put_off_rings_at_the_later_time():
     assert loop.time() - began > 0.19
 
 
-async def test_what_was_cleared_does_not_ring_until_it_is_set_again():
-    rung = asyncio.Event()
-    deadline = Deadline(asyncio.get_running_loop(), rung.set)
-    deadline.set(0.01)
-    deadline.clear()
-    await asyncio.sleep(0.1)
-    assert not rung.is_set()
-    deadline.set(0.01)
-
-    await asyncio.wait_for(rung.wait(), 30)
-
-
 async def test_what_was_closed_never_rings_and_keeps_nothing_alive():
     class Owner:
         def __init__(self):

@@ -149,6 +149,30 @@ async def test_connection_that_the_client_does_not_keep_ends(raw):
     assert transport.closing
 
 
+async def test_each_request_of_a_connection_has_its_own_target():
+    scopes = []
+
+    async def app(scope, receive, send):
+        scopes.append((scope["path"], scope["raw_path"], scope["query_string"]))
+        await answering(scope, receive, send)
+
+    protocol, _ = connected(app)
+    targets = ("/a%20b?c", "/a%20b?c", "/a%20b", "/a%20b?d", "/", "/", "/a%20b?c")
+    for target in targets:
+        protocol.data_received(a_call(None, method="GET", path=target))
+        await turns()
+
+    assert scopes == [
+        ("/a b", b"/a%20b", b"c"),
+        ("/a b", b"/a%20b", b"c"),
+        ("/a b", b"/a%20b", b""),
+        ("/a b", b"/a%20b", b"d"),
+        ("/", b"/", b""),
+        ("/", b"/", b""),
+        ("/a b", b"/a%20b", b"c"),
+    ]
+
+
 async def test_silent_connection_ends_and_one_with_a_call_on_it_does_not():
     async with serving(answering, http=Protocol, timeout_keep_alive=1) as base, a_client(base) as silent:
         await silent.send(GET)
@@ -165,7 +189,9 @@ async def test_silent_connection_ends_and_one_with_a_call_on_it_does_not():
     async with serving(app, http=Protocol, timeout_keep_alive=1) as base, a_client(base) as client:
         await client.send(GET)
         assert (await client.head())[0] == 200
-    assert slow.is_set()
+        assert slow.is_set()
+        # Behind the call the time is what it was in front of it.
+        assert await client.rest() == b"/a "
 
 
 async def test_who_still_sends_can_read_the_answer_and_then_sees_its_end():

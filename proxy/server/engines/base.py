@@ -61,10 +61,6 @@ class Grace:
         self._looks = _LOOKS
         self._deadline.set(STALE_WITHIN_S)
 
-    def end(self) -> None:
-        """Nobody will ask any more, until it begins again."""
-        self._deadline.clear()
-
     def close(self) -> None:
         """Nobody will ask at all."""
         self._deadline.close()

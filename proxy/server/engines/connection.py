@@ -87,6 +87,10 @@ class Connection(asyncio.Protocol):
         """There is something to take, or nothing more to come."""
         return self._arrived.size > 0 or self.complete or self.error is not None
 
+    def is_over(self) -> bool:
+        """Nothing more comes."""
+        return self.complete or self.error is not None
+
     def take(self) -> bytes:
         """What has come of the body since the last time; b"" behind its end: `complete` or `error` then tells how."""
         piece = self._arrived.take()
@@ -107,7 +111,6 @@ class Connection(asyncio.Protocol):
 
     def end(self) -> bool:
         """The exchange is over; True when the connection may serve another, else it is closed at once."""
-        self._silence.clear()
         uploaded = self._writer is None or self._writer.done()
         reusable = self._busy and self.complete and self._keep and uploaded and not (self.closed or self._arrived.size)
         self._busy = False

@@ -57,18 +57,30 @@ class LeanEngine:
         head, chunked = _head(request, goal)
         idle = self._idle.setdefault(goal.key, [])
         # What cannot be sent twice does not go where it may be lost.
-        connection = self._kept(idle) if request.body is None or isinstance(request.body, bytes) else None
-        if connection is not None:
-            connection.grace.begin()
+        kept = self._kept(idle) if request.body is None or isinstance(request.body, bytes) else None
+        while True:
+            connection = kept or await self._connect(goal, request.way)
             try:
-                return await self._exchange(idle, connection, head, request, chunked=chunked)
-            except UpstreamBroken:
-                if connection.answered or not connection.grace.lasts:
+                if kept is not None:
+                    kept.grace.begin()
+                connection.begin(
+                    head,
+                    request.body,
+                    chunked=chunked,
+                    is_head=request.method == "HEAD",
+                    timeout_s=request.way.timeout_s,
+                )
+                while not connection.has_head:
+                    await connection.news()
+                return _Response(self, idle, connection)
+            except BaseException as error:
+                # Also when cancelled: the upstream learns at once that nobody waits.
+                connection.end()
+                self._open.discard(connection)
+                was_dead = isinstance(error, UpstreamBroken) and not connection.answered and connection.grace.lasts
+                if kept is None or not was_dead:
                     raise
-            finally:
-                connection.grace.end()
-        connection = await self._connect(goal, request.way)
-        return await self._exchange(idle, connection, head, request, chunked=chunked)
+            kept = None
 
     async def aclose(self) -> None:
         """See `Engine.aclose`."""
@@ -76,28 +88,6 @@ class LeanEngine:
             connection.abort()
         self._open.clear()
         self._idle.clear()
-
-    async def _exchange(
-        self,
-        idle: list[Connection],
-        connection: Connection,
-        head: bytes,
-        request: UpstreamRequest,
-        *,
-        chunked: bool,
-    ) -> "_Response":
-        try:
-            connection.begin(
-                head, request.body, chunked=chunked, is_head=request.method == "HEAD", timeout_s=request.way.timeout_s
-            )
-            while not connection.has_head:
-                await connection.news()
-        except BaseException:
-            # Also when cancelled: the upstream learns at once that nobody waits.
-            connection.end()
-            self._open.discard(connection)
-            raise
-        return _Response(self, idle, connection)
 
     def _kept(self, idle: list[Connection]) -> Connection | None:
         """The kept connection that was used last, so that the others can grow old."""
@@ -179,9 +169,8 @@ class _Response:
         connection = self._connection
         if connection is None:
             return b""
-        while not connection.is_ready():
+        while not (chunk := connection.take()) and not connection.is_over():
             await connection.news()
-        chunk = connection.take()
         if connection.complete:
             self.complete = True
             self._give_back()

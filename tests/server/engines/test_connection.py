@@ -47,6 +47,15 @@ async def test_answer_that_nobody_reads_makes_the_upstream_wait(engine):
     assert (total, answer.complete) == (64_000_000, True)
 
 
+async def test_connection_that_waits_for_its_next_call_may_be_silent(engine):
+    async with raw_server(answering(OK)) as server:
+        assert await body_of(await engine.send(a_request(server.url, timeout_s=0.2))) == b"ok"
+        await asyncio.sleep(0.5)
+        assert await body_of(await engine.send(a_request(server.url, timeout_s=0.2))) == b"ok"
+
+    assert server.connections == 1
+
+
 async def test_slow_upload_is_not_the_upstreams_silence(engine):
     async def slowly():
         for _ in range(4):
