@@ -1,13 +1,13 @@
 """One request and its answer, as an ASGI application sees them."""
 
 import asyncio
-import http
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from proxy.wire.headers import Headers, written
+from proxy.wire.status import STATUS_LINES
 
 if TYPE_CHECKING:
     from proxy.server.protocol import Protocol
@@ -25,17 +25,6 @@ _FRAMING = frozenset({b"content-length", b"connection", b"transfer-encoding"})  
 _FAILED = b"Internal Server Error"
 
 log = structlog.get_logger("proxy.server")
-
-
-def _status_line(status: int) -> bytes:
-    try:
-        phrase = http.HTTPStatus(status).phrase
-    except ValueError:
-        phrase = ""
-    return f"HTTP/1.1 {status} {phrase}".encode()
-
-
-_STATUS_LINES = {status: _status_line(status) for status in range(200, 600)}
 
 
 class Cycle:
@@ -129,6 +118,14 @@ class Cycle:
 
     # For an application that knows more than ASGI: see `incoming.Served`
 
+    def whole(self, when_left: Callable[[], None]) -> bytes | None:
+        """See `Served.whole`."""
+        if not self.is_whole or self.gone or self._owes_continue:
+            return None
+        self._when_left = when_left
+        self._connection.resume_reading()
+        return self._taken()
+
     def watch(self, when_left: Callable[[], None] | None) -> None:
         """See `Served.watch`."""
         self._when_left = when_left
@@ -173,11 +170,7 @@ class Cycle:
             await self._wait()
         if self.gone or self.answered:
             return {"type": "http.disconnect"}
-        self._told = False
-        body = b"".join(self._body)
-        self._body.clear()
-        self._taken_bytes = 0
-        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+        return {"type": "http.request", "body": self._taken(), "more_body": not self.is_whole}
 
     async def send(self, message: dict[str, Any]) -> None:
         """See ASGI. What is sent to a client that has left is dropped."""
@@ -195,6 +188,14 @@ class Cycle:
             raise RuntimeError(f"{kind} is not what an application may send now")
 
     # Inside
+
+    def _taken(self) -> bytes:
+        """What has come of the body since the last time."""
+        self._told = False
+        body = b"".join(self._body)
+        self._body.clear()
+        self._taken_bytes = 0
+        return body
 
     def _tell(self) -> None:
         self._told = True
@@ -246,7 +247,7 @@ class Cycle:
             framing.append((b"transfer-encoding", b"chunked"))
         if not self.keep_alive:
             framing.append((b"connection", b"close"))
-        head = written(_STATUS_LINES[status], headers, framing)
+        head = written(STATUS_LINES[status], headers, framing)
         # Two bytes behind each line; counting each of them takes twice as long.
         if len(head) - len(head.translate(None, b"\r\n")) != 2 * (len(headers) + len(framing) + 2):
             raise RuntimeError("a header of the answer holds a line end")

@@ -14,6 +14,9 @@ Receive = Callable[[], Awaitable[Message]]
 class Served(Protocol):
     """What a server may offer beyond ASGI (server.cycle does)."""
 
+    def whole(self, when_left: Callable[[], None]) -> bytes | None:
+        """The whole body where it is here, and from now on as by `watch`. None: it is to be received."""
+
     def watch(self, when_left: Callable[[], None] | None) -> None:
         """When the client leaves, call this and cancel the task of the call. None: no longer."""
 
@@ -56,6 +59,10 @@ class Incoming:
 
     async def read(self) -> bytes:
         """The whole body as it came; raises BodyTooLarge or ClientGone."""
+        if self._served is not None and (whole := self._served.whole(self._left)) is not None:
+            if len(whole) > self._limit_bytes:
+                raise self._refused()
+            return whole
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self.gone = True

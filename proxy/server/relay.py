@@ -221,7 +221,8 @@ class Exchange:
             observed=self._observed(),
         )
         self.end = end
-        self._incoming.answered(whole=end.outcome in ("complete", "refused"))
+        if end.outcome not in ("complete", "refused"):
+            self._incoming.answered(whole=False)
         try:
             for answer in self._answers:
                 if not answer.complete:

@@ -430,6 +430,64 @@ async def test_what_is_sent_to_a_client_that_left_is_dropped():
     assert (transport.sent, done) == (b"", [1])
 
 
+def taking(bodies, left):
+    """An app that takes the body if it is whole, and stays."""
+
+    async def app(scope, receive, send):
+        bodies.append(scope["extensions"][SERVED].whole(lambda: left.append("left")))
+        try:
+            await receive()
+        except asyncio.CancelledError:
+            left.append("cancelled")
+
+    return app
+
+
+async def test_body_that_is_here_is_taken_at_once_and_its_client_watched():
+    bodies, left = [], []
+    protocol, _ = await played(taking(bodies, left), a_call(b"abc"))
+    assert (bodies, left) == ([b"abc"], [])
+    protocol.connection_lost(None)
+    await turns()
+
+    assert left == ["left", "cancelled"]
+
+
+async def test_request_without_a_body_is_whole():
+    bodies = []
+    await played(taking(bodies, []), GET)
+
+    assert bodies == [b""]
+
+
+@pytest.mark.parametrize("raw", [a_call(b"abc")[:-1], a_call(b"abc", headers=("expect: 100-continue",))])
+async def test_body_that_is_not_all_here_or_waits_for_a_word_of_ours_is_received(raw):
+    bodies = []
+    await played(taking(bodies, []), raw)
+
+    assert bodies == [None]
+
+
+async def test_body_of_a_client_that_has_left_is_received():
+    bodies = []
+    protocol, _ = connected(taking(bodies, []))
+    protocol.data_received(a_call(b"abc"))
+    protocol.connection_lost(None)
+    await turns()
+
+    assert bodies == [None]
+
+
+async def test_connection_that_a_large_body_paused_is_read_again_once_it_is_taken():
+    bodies = []
+    protocol, transport = connected(taking(bodies, []))
+    protocol.data_received(a_call(b"1" * 1024 * 1024))
+    assert not transport.reading
+    await turns()
+
+    assert (len(bodies[0]), transport.reading) == (1024 * 1024, True)
+
+
 async def test_watched_connection_is_read_again():
     async def app(scope, receive, send):
         scope["extensions"][SERVED].watch(lambda: None)

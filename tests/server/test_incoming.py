@@ -94,8 +94,14 @@ async def test_after_the_answer_nobody_is_cancelled(whole):
 class Served:
     """A server that tells who leaves, and cancels `task` then."""
 
-    def __init__(self):
+    def __init__(self, body=None):
+        self.body = body
         self.watchers = []
+
+    def whole(self, when_left):
+        if self.body is not None:
+            self.watchers.append(when_left)
+        return self.body
 
     def watch(self, when_left):
         self.watchers.append(when_left)
@@ -110,6 +116,25 @@ async def test_server_that_says_when_a_client_leaves_is_not_asked():
     left()
 
     assert incoming.gone
+
+
+@pytest.mark.parametrize("body", [b"", b"12345"])
+async def test_body_that_is_here_is_not_received(body):
+    served = Served(body)
+    incoming = Incoming(receiving(a_piece(b"other")), 5, served)
+
+    assert await incoming.read() == body
+    (left,) = served.watchers
+    left()
+    assert incoming.gone
+
+
+async def test_body_that_is_here_has_the_same_limit():
+    incoming = Incoming(receiving(), 5, Served(b"123456"))
+    with pytest.raises(BodyTooLarge):
+        await incoming.read()
+
+    assert incoming.too_large is not None
 
 
 async def test_server_that_says_when_a_client_leaves_is_told_when_the_call_is_answered():
