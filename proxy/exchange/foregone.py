@@ -50,7 +50,7 @@ def foregone(
     learned: Learned,
 ) -> Ready:
     """What `prepare` gives for such a request, which no kind of edit is asked about: whatever it holds, it goes out as it came."""
-    draft = draft_of(received, memory, weigh(received, scale), scale, policy, learned, EMPTY_PLAN)
+    draft = draft_of(received, memory, weigh(received, scale, plain=True), scale, policy, learned, EMPTY_PLAN)
     skipped, pressed = why_no_decisions(received, memory, policy, held_out=held_out), memory.pressed
     if not skipped:
         skipped, pressed = unpruned(draft)

@@ -37,8 +37,6 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Of each message of the history, as the client sent it."""
     totals: tuple[int, ...]
     """The same in one number each."""
-    total: int
-    """Of all messages together."""
     reasoning: int
     """Of all reasoning in them."""
     system: int
@@ -53,6 +51,11 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Name of the scale."""
     notes: Notes
     """Of the messages."""
+
+    @property
+    def total(self) -> int:
+        """Of all messages together."""
+        return sum(self.totals)
 
     @cached_property
     def index(self) -> dict[bytes, int]:
@@ -69,23 +72,26 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return max(0, parts[part] - self.envelope) if part < len(parts) else 0
 
 
-def weigh(received: Received, scale: Scale) -> Weighed:
-    """Weigh what the request carries; every message only once a process."""
+def weigh(received: Received, scale: Scale, *, plain: bool = False) -> Weighed:
+    """Weigh what the request carries; every message only once a process.
+
+    `plain`: it is known to hold nothing but text and calls, so that results and reasoning are not looked for.
+    """
     view = received.view
     conversation, notes = view.conversation, view.notes
-    weights, found = weights_of(view, scale), pairs_of(view)
+    weights = weights_of(view, scale)
     totals: tuple[int, ...] = notes.mapped(("totals", scale.name), _TOTAL, weights)
-    reasoning: tuple[int, ...] = notes.mapped(("reasoning", scale.name), _REASONING, weights)
+    reasoning: tuple[int, ...] = () if plain else notes.mapped(("reasoning", scale.name), _REASONING, weights)
+    found = () if plain else pairs_of(view)
     return Weighed(
         weights=weights,
         totals=totals,
-        total=sum(totals),
         reasoning=sum(reasoning),
         system=scale.weigh_messages(conversation.system),
         tools=scale.weigh_tools(conversation.tools),
         keys=received.keys,
         envelope=scale.overheads.result,
-        sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(found),
+        sizes=_sizes(view, weights, found, scale) if any(found) else ((),) * len(weights),
         scale=scale.name,
         notes=notes,
     )
