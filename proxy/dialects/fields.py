@@ -3,8 +3,10 @@
 JSON from outside may hold anything anywhere, so each function says what it makes of the wrong type.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
 
 from proxy.conversation.edit import well_formed
 from proxy.conversation.fingerprint import digest
@@ -14,6 +16,8 @@ from proxy.wire.body import Span, dumps, loads
 _MOST_SMALL_BYTES = 4096
 _MOST_COUNT = 2**53
 """What every reader of JSON takes for the same number, and the store and the log can hold."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST_COUNT)] | None
+"""What `count` makes of nearly everything that providers write, as a field to be converted at once with others."""
 _ERROR_WORDS = ("message", "msg", "error_msg", "error_message", "error_code", "errors", "detail")
 _WRAPPERS = ("data", "result", "response")
 """Where a gateway puts an answer, beside a message that all is well."""
@@ -41,13 +45,9 @@ def count(value: object) -> int | None:
     return int(value) if isinstance(value, float) and 0 <= value <= _MOST_COUNT else None
 
 
-def first_count(*values: object) -> int | None:
-    """The first of these that is a count."""
-    for value in values:
-        # Most are absent.
-        if value is not None and (found := count(value)) is not None:
-            return found
-    return None
+def counts(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, int | None]:
+    """What an object says under each of these names, where that is a count; None for anything else."""
+    return {name: count(values.get(name)) for name in names}
 
 
 def name_of(value: object) -> str:

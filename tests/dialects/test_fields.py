@@ -8,7 +8,7 @@ from proxy.dialects.fields import (
     MOST_ANSWER_BYTES,
     WholeAnswer,
     count,
-    first_count,
+    counts,
     mapping,
     name_of,
     objects,
@@ -45,9 +45,10 @@ def test_a_count_is_not_negative(value, read):
     assert count(value) == read
 
 
-def test_the_first_count_wins():
-    assert first_count(None, "x", 0, 5) == 0
-    assert first_count(None) is None
+def test_of_an_object_what_is_no_count_is_none():
+    said = {"a": 0, "b": 5.0, "c": "5", "d": {"e": 1}, "\ud800": 1}
+
+    assert counts(said, "abcdf") == {"a": 0, "b": 5, "c": None, "d": None, "f": None}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,37 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.fields import count, first_count, mapping, whole_input
+import msgspec
+
+from proxy.dialects.fields import Count, counts, mapping, whole_input
 from proxy.tokens.usage import NOT_REPORTED, Usage
+
+
+class _Inside(msgspec.Struct, frozen=True, gc=False):
+    cached_tokens: Count = None
+    cache_write_tokens: Count = None
+    audio_tokens: Count = None
+
+
+class _Outside(msgspec.Struct, frozen=True, gc=False):
+    reasoning_tokens: Count = None
+
+
+class _Reported(msgspec.Struct, frozen=True, gc=False):
+    """The fields that say something, under their own names."""
+
+    prompt_tokens: Count = None
+    completion_tokens: Count = None
+    total_tokens: Count = None
+    prompt_tokens_details: _Inside | None = None
+    completion_tokens_details: _Outside | None = None
+    prompt_cache_hit_tokens: Count = None
+    cached_tokens: Count = None
+    reasoning_tokens: Count = None
+
+
+_INSIDE, _OUTSIDE = "prompt_tokens_details", "completion_tokens_details"
+_NOTHING_INSIDE, _NOTHING_OUTSIDE = _Inside(), _Outside()
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage:
@@ -28,17 +57,17 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     Three providers leave something outside the two sums, and the total tells: xAI its reasoning, Google's compatible
     endpoint its (unnamed) thinking, Mistral its audio. xAI has also been seen to leave cached tokens out of the prompt.
     """
-    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-    total = count(usage.get("total_tokens"))
-    inside = mapping(usage.get("prompt_tokens_details"))
-    outside = mapping(usage.get("completion_tokens_details"))
-    cached = first_count(inside.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    reasoning = first_count(outside.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    said = _reported(usage)
+    prompt, completion, total = said.prompt_tokens, said.completion_tokens, said.total_tokens
     if prompt is None and completion is None:
         return NOT_REPORTED
+    inside = said.prompt_tokens_details or _NOTHING_INSIDE
+    outside = said.completion_tokens_details or _NOTHING_OUTSIDE
+    cached = _first(inside.cached_tokens, said.prompt_cache_hit_tokens, said.cached_tokens)
+    reasoning = _first(outside.reasoning_tokens, said.reasoning_tokens)
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         beyond = total - prompt - completion
-        if beyond == count(inside.get("audio_tokens")):
+        if beyond == inside.audio_tokens:
             prompt += beyond
         elif reasoning in (None, 0) or reasoning == beyond:
             completion += beyond
@@ -48,7 +77,24 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=whole_input(prompt, cached),
         cache_read_tokens=cached,
-        cache_write_tokens=count(inside.get("cache_write_tokens")),
+        cache_write_tokens=inside.cache_write_tokens,
         output_tokens=completion,
         reasoning_tokens=reasoning,
     )
+
+
+def _reported(usage: Mapping[str, Any]) -> _Reported:
+    try:
+        return msgspec.convert(usage, _Reported)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        said = counts(usage, _Reported.__struct_fields__)
+        inside = counts(mapping(usage.get(_INSIDE)), _Inside.__struct_fields__)
+        outside = counts(mapping(usage.get(_OUTSIDE)), _Outside.__struct_fields__)
+        return msgspec.convert({**said, _INSIDE: inside, _OUTSIDE: outside}, _Reported)
+
+
+def _first(*said: int | None) -> int | None:
+    for one in said:
+        if one is not None:
+            return one
+    return None

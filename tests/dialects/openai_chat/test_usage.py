@@ -22,6 +22,7 @@ CASES = [
     ("input alone", {"prompt_tokens": 10}, (10, None, None, None, None)),
     ("a total alone says nothing", {"total_tokens": 15}, (None,) * 5),
     ("nothing that is a count", {"prompt_tokens": "10", "completion_tokens": -1}, (None,) * 5),
+    ("a wrong type spoils no other field", {**PLAIN, "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": "1"}, "completion_tokens_details": [3], "reasoning_tokens": 2.0}, (10, 4, None, 5, 2)),
     ("infinite", {"prompt_tokens": float("inf"), "completion_tokens": float("nan")}, (None,) * 5),
 ]  # fmt: skip
 
