@@ -130,7 +130,8 @@ class ReplyPrint:
     """
 
     def __init__(self) -> None:
-        self._text = blake2b(digest_size=KEY_BYTES)
+        self._text: blake2b | None = None
+        """Begun with the first text that is taken in: of most answers there is no other."""
         self._pieces: list[str] = []
         self._names: list[str] = []
         self.visible_chars = 0
@@ -149,14 +150,18 @@ class ReplyPrint:
 
     def digest(self) -> bytes:
         """16 bytes."""
-        self._take_in()
+        text = self._take_in().digest()
         names = "\0".join(self._names).encode("utf-8", "surrogatepass")
-        return blake2b(self._text.digest() + names, digest_size=KEY_BYTES).digest()
+        return blake2b(text + names, digest_size=KEY_BYTES).digest()
 
-    def _take_in(self) -> None:
-        text = "".join(self._pieces)
+    def _take_in(self) -> blake2b:
+        said = "".join("".join(self._pieces).split()).encode("utf-8", "surrogatepass")
         self._pieces.clear()
-        self._text.update("".join(text.split()).encode("utf-8", "surrogatepass"))
+        if self._text is None:
+            self._text = blake2b(said, digest_size=KEY_BYTES)
+        else:
+            self._text.update(said)
+        return self._text
 
 
 def reply_print(messages: Iterable[Message]) -> bytes:

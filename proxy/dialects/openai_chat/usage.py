@@ -63,8 +63,11 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
         return NOT_REPORTED
     inside = said.prompt_tokens_details or _NOTHING_INSIDE
     outside = said.completion_tokens_details or _NOTHING_OUTSIDE
-    cached = _first(inside.cached_tokens, said.prompt_cache_hit_tokens, said.cached_tokens)
-    reasoning = _first(outside.reasoning_tokens, said.reasoning_tokens)
+    cached, reasoning = inside.cached_tokens, outside.reasoning_tokens
+    if cached is None:
+        cached = said.cached_tokens if said.prompt_cache_hit_tokens is None else said.prompt_cache_hit_tokens
+    if reasoning is None:
+        reasoning = said.reasoning_tokens
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         beyond = total - prompt - completion
         if beyond == inside.audio_tokens:
@@ -91,10 +94,3 @@ def _reported(usage: Mapping[str, Any]) -> _Reported:
         inside = counts(mapping(usage.get(_INSIDE)), _Inside.__struct_fields__)
         outside = counts(mapping(usage.get(_OUTSIDE)), _Outside.__struct_fields__)
         return msgspec.convert({**said, _INSIDE: inside, _OUTSIDE: outside}, _Reported)
-
-
-def _first(*said: int | None) -> int | None:
-    for one in said:
-        if one is not None:
-            return one
-    return None
