@@ -177,6 +177,7 @@ def formula_inputs(
         reasoning=standing_reasoning(weighed, plan),
         reasoning_raw=weighed.reasoning,
         unmeasured=reply is None and len(run) > 0,
+        least=_scaled(weighed.system + weighed.tools + sum(now), learned) // 2 if drift < 0 else 0,
     )
     return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
 

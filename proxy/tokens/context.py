@@ -57,6 +57,9 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     """Reasoning that the client sent, before any edit."""
     priming: int = 0
     """What the wire format adds once a request; part of an anchor's input, so only the pure estimate adds it."""
+    least: int = 0
+    """What stands in the request for certain: where we count more than the provider does, edits newer than the anchor could
+    take out more than there was."""
     unmeasured: bool = False
     """Some assistant message in `new` is an answer whose usage never came (a cut stream)."""
 
@@ -73,7 +76,7 @@ class ContextSize(msgspec.Struct, frozen=True):
     last_output_resent: int
     new: int
     corrections: int
-    """Signed. `last_input + last_output_resent + new + corrections == total` unless that fell below 0."""
+    """Signed. `last_input + last_output_resent + new + corrections == total`, always."""
     system: int
     tools: int
     messages: int
@@ -129,7 +132,8 @@ def context_size(
     else:
         last_input, resent = last.input_tokens, last_output_resent(last)
         corrections = last.added - last.removed + present.system - last.system + present.tools - last.tools
-    total = max(0, last_input + resent + present.new + corrections)
+    uncorrected = last_input + resent + present.new
+    total = max(present.least, uncorrected + corrections)
     system, tools, messages, warning = _rows(total, present)
     return ContextSize(
         total,
@@ -137,7 +141,7 @@ def context_size(
         last_input=last_input,
         last_output_resent=resent,
         new=present.new,
-        corrections=corrections,
+        corrections=total - uncorrected,
         system=system,
         tools=tools,
         messages=messages,

@@ -207,6 +207,22 @@ def test_c26_new_edits_come_off_what_the_anchor_measured():
     assert inputs.edited
 
 
+def test_edits_take_out_no_more_than_there_was_where_we_count_more_than_the_provider():
+    line = Line()
+    history = rounds(*(words(str(n), 10_000) for n in range(3)))
+    measured(line, history, input_tokens=20_000, output_tokens=500)
+    grown = [*history, said("done"), user("y" * 368)]
+    received = a_received(grown, caller=line.caller)
+    weighed = weigh(received, line.scale)
+    plan = plan_of(*(a_cut(received, at, "[" + "-" * 30 + "]") for at in (2, 4, 6)))
+    now = standing_tokens(weighed, plan)
+    inputs = formula_inputs(received, line.memory(received), weighed, plan, now, line.scale, NOTHING_LEARNED)
+    context = context_size(inputs.present, inputs.last)
+
+    assert context.total == sum(now) // 2 > 0
+    assert context.last_input + context.last_output_resent + context.new + context.corrections == context.total
+
+
 def test_r8_c52_system_and_tools_count_at_once():
     line = Line()
     history = [{"role": "system", "content": "s"}, user("x" * 4000)]
