@@ -110,10 +110,18 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
 
     def plan_id(self) -> bytes:
         """16 bytes over the content; empty for the empty plan."""
-        return blake2b(self.encoded(), digest_size=16).digest() if self.edits else b""
+        return edits_hash(self.edits).digest() if self.edits else b""
 
 
 EMPTY_PLAN = Plan()
+
+
+def edits_hash(edits: Sequence[Edit], before: "blake2b | None" = None) -> "blake2b":
+    """Over these edits, behind those of `before`: what plans are told apart by, and what a longer one's goes on from."""
+    found = blake2b(digest_size=16) if before is None else before.copy()
+    for edit in edits:
+        found.update(msgspec.msgpack.encode(edit))
+    return found
 
 
 def decode_plan(stored: bytes) -> Plan:

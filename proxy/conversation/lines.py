@@ -47,12 +47,13 @@ class Notes:
     Who keeps what, by name; where a value depends on more than the messages (a scale, an origin), its name is a tuple:
 
         placed, standing            dialects.lens: the plan's splices; its edits that have a message here
+        hash                        exchange.decided: what tells the plan apart
         replaced, tokens            exchange.weigh: its replacements; exchange.measure: what each message weighs under it
         ends, keys                  exchange.receive: where earlier requests may have ended; prefix keys
         weights, totals, reasoning  exchange.weigh: what each message weighs, whole and in reasoning
         pairs, sizes                … its results with their calls, and what they weigh
         results, edited             … its results as pruning sees them: as they came, and under the plan
-        marked                      exchange.prepare: where a client's own summary ends
+        marked                      exchange.situations: where a client's own summary ends
         sealed                      exchange.counted: reasoning that nobody can read
         passages, ages, lasting     pruning.strategies.passages, pruning.ages, pruning.lasting: one object a conversation
         tally                       exchange.tally: likewise

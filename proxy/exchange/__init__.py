@@ -5,7 +5,7 @@ The verbs:
     prepare                 replay, predict, decide, write what goes out
     settle                  what was sent and what came back → the anchor and the row that the ledger keeps
 What they hand on:
-    policy, ready           the settings that concern a call; a request under a plan, weighed and written
+    policy, ready, decided  the settings that concern a call; a request under a plan, weighed and written; what is new in the plan
 Parts of preparing:
     foregone                requests about which nothing is left to decide
     weigh, measure, tally   what a request weighs: before any plan, under one, and its tool results alone

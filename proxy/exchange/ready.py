@@ -8,11 +8,12 @@ from hashlib import blake2b
 import msgspec
 
 from proxy.compaction.policy import leaves_time
-from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, first_of, storable
+from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, first_of
 from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.binding import drop_option
 from proxy.exchange.compact import Need
+from proxy.exchange.decided import dated, new_edits, plan_id
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received, joins_at
@@ -97,7 +98,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     def under(self, plan: Plan) -> "Draft":
         """The same request under another plan, whose new edits get this call's number, predicted anew."""
         # Before anything is noted under it: the next call inherits this plan, and finds what was noted.
-        plan = _dated(plan, self.memory.plan, _turn(self.received, self.memory))
+        plan = dated(plan, self.memory.plan, _turn(self.received, self.memory))
         return draft_of(self.received, self.memory, self.weighed, self.scale, self.policy, self.learned, plan)
 
     def with_edits(self, edits: tuple[Edit, ...]) -> "Draft":
@@ -164,7 +165,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
         body=body,
         plan=draft.plan,
         sent_plan=Plan(applied.standing) if applied.standing else EMPTY_PLAN,
-        new_edits=_new_edits(draft.plan, memory.plan),
+        new_edits=new_edits(draft.plan, memory.plan),
         context=sent.context,
         estimated=sent.estimated,
         removed_tokens=removed,
@@ -221,7 +222,7 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         turn=turn,
         at=now,
         model=conversation.model,
-        plan_id=line.plan_id if line and plan is memory.plan and plan.edits else plan.plan_id(),
+        plan_id=line.plan_id if line and plan is memory.plan and plan.edits else plan_id(draft.weighed.notes, plan),
         sent=sent,
         system_tokens=draft.weighed.system,
         system_digest=system_digest,
@@ -242,24 +243,6 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
         rewritten=len(conversation.messages) if warmth.cold else warmth.rewritten,
     )
-
-
-def _dated(plan: Plan, inherited: Plan, turn: int) -> Plan:
-    """The plan with this call's number on what is new in it."""
-    new = set(map(id, _new_edits(plan, inherited)))
-    if not new:
-        return plan
-    dated = [msgspec.structs.replace(storable(edit), turn=turn) if id(edit) in new else edit for edit in plan.edits]
-    return Plan(tuple(dated))
-
-
-def _new_edits(plan: Plan, inherited: Plan) -> tuple[Edit, ...]:
-    # Most calls decide nothing: the plan is then the very object that memory holds.
-    if plan is inherited:
-        return ()
-    # What is inherited is mostly the very same edit, too: to hash all that it says would take longer.
-    same = set(map(id, inherited.edits))
-    return tuple([edit for edit in plan.edits if id(edit) not in same and edit not in inherited.edits])
 
 
 def read_lately(ready: Ready, memory: Memory, policy: Policy) -> int:
