@@ -147,11 +147,9 @@ def formula_inputs(
     run = range(memory.measured_at + 1, start)
     # What the provider holds itself includes its own answer.
     reply = 1.0 if memory.measured_at < 0 else _returned([messages[number] for number in run], anchor)
-    new = sum(now[start:])
-    if reply is None:
-        # Another answer than the one we saw: it is as new to us as the rest.
-        new += sum(now[number] for number in run)
-    else:
+    # Another answer than the one we saw is as new to us as the rest.
+    new = sum(now[start if reply is not None else run.start :])
+    if reply is not None:
         # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
         new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
     reasoning = usage.reasoning_tokens or 0
@@ -177,9 +175,14 @@ def formula_inputs(
         reasoning=standing_reasoning(weighed, plan),
         reasoning_raw=weighed.reasoning,
         unmeasured=reply is None and len(run) > 0,
-        least=_scaled(weighed.system + weighed.tools + sum(now), learned) // 2 if drift < 0 else 0,
+        least=_least(weighed, now, learned) if drift < 0 else 0,
     )
     return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
+
+
+def _least(weighed: Weighed, now: Sequence[int], learned: Learned) -> int:
+    """What is in the request for certain: half of it by our own count, which is never further off for long."""
+    return _scaled(weighed.system + weighed.tools + sum(now), learned) // 2
 
 
 def _drift(weighed: Weighed, plan: Plan, memory: Memory, now: Sequence[int]) -> int:
