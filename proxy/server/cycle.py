@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from proxy.wire.headers import Headers, written
+from proxy.wire.headers import Headers, first, written
 from proxy.wire.status import STATUS_LINES
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _PIECE_BYTES = 1024 * 1024
 _FEW_BYTES = 64 * 1024
 """More of any other body is not read before the application has taken it."""
 _NO_BODY = frozenset({204, 304})
-_FRAMING = frozenset({b"content-length", b"connection", b"transfer-encoding"})  # the last two are written anew
+_NAME = itemgetter(0)
 _FAILED = b"Internal Server Error"
 
 log = structlog.get_logger("proxy.server")
@@ -54,7 +55,8 @@ class Cycle:
     )
 
     def __init__(self, connection: "Protocol", scope: dict[str, Any], *, keep_alive: bool) -> None:
-        named = dict(scope["headers"])
+        headers: Headers = scope["headers"]
+        names = list(map(_NAME, headers))
         scope["extensions"] = {SERVED: self}
         self.scope: dict[str, Any] | None = scope
         """Until the call begins."""
@@ -69,8 +71,8 @@ class Cycle:
         self._connection = connection
         self._method: str = scope["method"]
         self._knows_chunks = scope["http_version"] != "1.0"
-        self._owes_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
-        self._length_known = b"content-length" in named
+        self._owes_continue = b"expect" in names and dict(headers)[b"expect"].lower() == b"100-continue"
+        self._length_known = b"content-length" in names
         self._body: list[bytes] = []
         self._taken_bytes = 0
         self._told = False
@@ -183,7 +185,7 @@ class Cycle:
         if kind == "http.response.body" and self.started and not self.answered:
             self._continue(message.get("body", b""), more=message.get("more_body", False))
         elif kind == "http.response.start" and not self.started:
-            self._start(message["status"], message.get("headers", ()))
+            self._start(message["status"], self._without_framing(message.get("headers", ())))
         else:
             raise RuntimeError(f"{kind} is not what an application may send now")
 
@@ -224,25 +226,18 @@ class Cycle:
             self._flush()
             self._connection.close()
             return
-        length = b"%d" % len(_FAILED)
-        self._start(500, [(b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close")])
+        self.keep_alive = False
+        self._start(500, [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(_FAILED))])
         self._continue(_FAILED, more=False)
 
     def _start(self, status: int, headers: Headers, *, body_follows: bool | None = None) -> None:
-        told: int | None = None
-        reframed = chunked = False
-        for name, value in headers:
-            if name in _FRAMING:
-                if name == b"content-length":
-                    told = int(value)
-                else:
-                    reframed = True
-        if reframed:
-            headers = self._without_framing(headers)
+        length = first(headers, b"content-length")
+        missing_bytes = int(length) if length is not None else None
+        chunked = False
         framing: Headers = []
         if self._method == "HEAD" or status in _NO_BODY:
-            told = 0
-        elif told is None and self._knows_chunks:
+            missing_bytes = 0
+        elif missing_bytes is None and self._knows_chunks:
             chunked = True
             framing.append((b"transfer-encoding", b"chunked"))
         if not self.keep_alive:
@@ -253,7 +248,7 @@ class Cycle:
             raise RuntimeError("a header of the answer holds a line end")
         self.started = True
         self._chunked = chunked
-        self._missing_bytes = told
+        self._missing_bytes = missing_bytes
         self._head = head
         if body_follows is None:
             self._connection.loop.call_soon(self._flush)

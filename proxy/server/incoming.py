@@ -23,6 +23,7 @@ class Served(Protocol):
     def start(self, status: int, headers: Headers, *, body_follows: bool | None) -> bool:
         """Send the answer's head without waiting. False: it is for `send`, which waits for room.
 
+        Of how the body is framed and whether the connection goes on, the headers say the length and nothing else.
         `body_follows`: whether the body's first bytes come next, without waiting for anything. None: not known; then the head
         waits for them, at most until the end of this loop turn, which costs another.
         """

@@ -16,7 +16,7 @@ from proxy.server.admission import Admitted
 from proxy.server.copying import Copying
 from proxy.server.cycle import SERVED
 from proxy.server.engines.base import Engine, UpstreamRequest, UpstreamResponse
-from proxy.server.forwarding import forwarded
+from proxy.server.forwarding import Transform, forwarded
 from proxy.server.heartbeat import Heartbeat, Send
 from proxy.server.incoming import Incoming, Message, Receive, Served
 from proxy.server.refusals import ErrorBody, send_json
@@ -156,7 +156,7 @@ class Exchange:
         *,
         extra: Sequence[tuple[bytes, bytes]] = (),
         held: Sequence[bytes] = (),
-        transform: Callable[[bytes], bytes] | None = None,
+        transform: Transform | None = None,
         observe: Callable[[bytes], None] | None = None,
         heartbeat: bool = False,
     ) -> End:
@@ -174,20 +174,16 @@ class Exchange:
         if transform is not None:
             head = [header for header in head if header[0] != b"content-length"]
         head += extra
-        beats = heartbeat and encoding is None and is_event_stream(head)
-        beat = Heartbeat(self._send, self._terms.heartbeat_s) if beats else None
         copying = self._copying = Copying(observe, encoding) if observe is not None else None
         self._status = answer.status
+        last = answer.rest() if transform is None and not held else None
         # A transform may keep all back that is here.
-        follows = None if transform is not None else bool(held) or answer.ready
+        follows = None if transform is not None else last is not None or bool(held) or answer.ready
         if self._served is None or not self._served.start(answer.status, head, body_follows=follows):
             await self._send({"type": "http.response.start", "status": answer.status, "headers": head})
-        try:
-            send = beat.forward if beat is not None else self._send
-            last = await forwarded(answer, held, transform, copying, send, None if beats else self._served)
-        finally:
-            if beat is not None:
-                await beat.stop()
+        if last is None:
+            beats = heartbeat and encoding is None and is_event_stream(head)
+            last = await self._forwarded(answer, held, transform, copying, beats=beats)
         if not answer.complete:
             return self._ended("truncated", answer.error or UpstreamBroken("the upstream's answer broke off"))
         piece = last if transform is None else (transform(last) if last else b"") + transform(b"")
@@ -234,6 +230,24 @@ class Exchange:
                 on_end(end)
 
     # Inside
+
+    async def _forwarded(
+        self,
+        answer: UpstreamResponse,
+        held: Sequence[bytes],
+        transform: Transform | None,
+        copying: Copying | None,
+        *,
+        beats: bool,
+    ) -> bytes:
+        """See `forwarded`."""
+        if not beats:
+            return await forwarded(answer, held, transform, copying, self._send, self._served)
+        beat = Heartbeat(self._send, self._terms.heartbeat_s)
+        try:
+            return await forwarded(answer, held, transform, copying, beat.forward, None)
+        finally:
+            await beat.stop()
 
     def _ended(self, outcome: Literal["complete", "truncated"], error: ProxyError | None = None) -> End:
         self.end = End(outcome=outcome, status=self._status, error=error, observed=self._observed())

@@ -122,6 +122,9 @@ class _Response:
         self.complete = False
         self.error: UpstreamError | None = None
 
+    def rest(self) -> None:
+        """See `UpstreamResponse.rest`: this engine does not tell."""
+
     async def read(self) -> bytes:
         """See `UpstreamResponse.read`."""
         try:

@@ -119,6 +119,9 @@ class UpstreamResponse(Protocol):
     def ready(self) -> bool:
         """`read` returns at once; False where that cannot be told."""
 
+    def rest(self) -> bytes | None:
+        """What is left of the body where all of it is here, which is then `complete`. None: it is to be read."""
+
     async def read(self) -> bytes:
         """What has arrived of the body since the last time, undecoded; waits for something.
 

@@ -164,6 +164,16 @@ class _Response:
         """See `UpstreamResponse.ready`."""
         return self._connection is None or self._connection.is_ready()
 
+    def rest(self) -> bytes | None:
+        """See `UpstreamResponse.rest`."""
+        connection = self._connection
+        if connection is None or not connection.complete:
+            return None
+        self.complete = True
+        body = connection.take()
+        self._give_back()
+        return body
+
     async def read(self) -> bytes:
         """See `UpstreamResponse.read`."""
         connection = self._connection

@@ -47,6 +47,52 @@ async def test_answer_that_nobody_reads_makes_the_upstream_wait(engine):
     assert (total, answer.complete) == (64_000_000, True)
 
 
+async def test_answer_that_is_all_here_is_taken_at_once_and_its_connection_is_free(engine):
+    async with raw_server(answering(OK)) as server:
+        for _ in range(2):
+            answer = await engine.send(a_request(server.url))
+            while not answer.ready:
+                await asyncio.sleep(0)
+            assert (answer.rest(), answer.complete, answer.error) == (b"ok", True, None)
+            assert (answer.rest(), await answer.read()) == (None, b"")
+
+    assert server.connections == 1
+
+
+async def test_answer_that_is_not_all_here_is_to_be_read(engine):
+    go_on = asyncio.Event()
+
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
+        await go_on.wait()
+        writer.write(b"cd")
+
+    async with raw_server(talk) as server:
+        answer = await engine.send(a_request(server.url))
+        assert answer.rest() is None
+        assert await answer.read() == b"ab"
+        assert answer.rest() is None
+        go_on.set()
+        while not answer.ready:
+            await asyncio.sleep(0.001)
+        assert (answer.rest(), answer.complete) == (b"cd", True)
+
+
+async def test_answer_that_broke_off_has_no_rest(engine):
+    async def talk(server, reader, writer):
+        await server.read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n")
+        await writer.drain()
+
+    async with raw_server(talk) as server:
+        answer = await engine.send(a_request(server.url))
+        while not answer.ready:
+            await asyncio.sleep(0.001)
+        assert answer.rest() is None
+        assert (await answer.read(), answer.complete) == (b"", False)
+
+
 async def test_connection_that_waits_for_its_next_call_may_be_silent(engine):
     async with raw_server(answering(OK)) as server:
         assert await body_of(await engine.send(a_request(server.url, timeout_s=0.2))) == b"ok"
