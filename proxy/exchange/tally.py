@@ -1,11 +1,13 @@
 """What tool results take of a conversation, summed up turn by turn: a turn pays only for the results that it adds."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from proxy.conversation.edit import Edit, Replace, Summarise, edits_of
-from proxy.exchange.weigh import Size, Weighed
+from proxy.exchange.weigh import Size, Weighed, replaced_in
+from proxy.pruning.results import replacements
 
 _MOST_ITEMS = 8
 """Largest results that a row names."""
@@ -18,12 +20,9 @@ class Sums(NamedTuple):
     """What the results of a request take."""
 
     by_tool: dict[str, int]
-    """Tokens as they came. Not to be changed: later sums may go on from it."""
+    """Tokens as they came."""
     largest: Sequence[_Item]
     """Largest first."""
-
-
-_NOTHING = Sums({}, ())
 
 
 class Tally:
@@ -33,50 +32,68 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self._sums = _NOTHING
+        self._by_tool: dict[str, int] = {}
+        self._items: list[_Item] = []
+        """All results that go out, smallest first."""
         self._messages = 0
-        self._of: tuple[bytes, str, tuple[Edit, ...]] = (b"", "", ())
-        """Prefix key behind those messages, name of the scale, and the edits that stood in them."""
+        self._of: tuple[bytes, str] = (b"", "")
+        """Prefix key behind those messages, and name of the scale."""
+        self._edits: tuple[Edit, ...] = ()
+        """The edits that stood in them."""
 
     def sums(self, weighed: Weighed, keys: Sequence[bytes], edits: tuple[Edit, ...]) -> Sums:
         """Those of this request. `edits`: what stands in it."""
-        known, count = self._messages, len(keys)
-        if 0 < known <= count and self._of == (keys[known - 1], weighed.scale, edits):
-            # Edits that stood in the messages before concern none of the new ones.
-            found = _with(self._sums, weighed.sizes[known:], (), weighed)
+        known, count, stood = self._messages, len(keys), self._edits
+        new = edits[len(stood) :]
+        # Whatever trips below leaves half an account, which the next request must not go on from.
+        self._messages = 0
+        if (
+            0 < known <= count
+            and self._of == (keys[known - 1], weighed.scale)
+            and edits[: len(stood)] == stood
+            and Summarise not in set(map(type, new))
+        ):
+            self._add(weighed.sizes[known:])
+            if new:
+                self._edit(edits_of(new, Replace), weighed, stood)
         else:
-            found = _with(_NOTHING, weighed.sizes, edits, weighed)
-        self._sums, self._messages = found, count
-        self._of = (keys[-1] if keys else b"", weighed.scale, edits)
-        return found
+            self._by_tool, self._items = {}, []
+            self._add(weighed.sizes)
+            if edits:
+                self._items = sorted(_edited(chain.from_iterable(weighed.sizes), edits, weighed.index))
+        self._messages, self._of, self._edits = count, (keys[-1] if keys else b"", weighed.scale), edits
+        return Sums(self._by_tool.copy(), tuple(self._items[: -_MOST_ITEMS - 1 : -1]))
+
+    def _add(self, sizes: Sequence[Sequence[Size]]) -> None:
+        """Count in these results, as they came."""
+        for size in chain.from_iterable(sizes):
+            self._by_tool[size.tool] = self._by_tool.get(size.tool, 0) + size.tokens
+            insort(self._items, _item(size))
+
+    def _edit(self, new: Sequence[Replace], weighed: Weighed, stood: tuple[Edit, ...]) -> None:
+        """Put what these edits have left in the place of what stood there under the earlier ones."""
+        before = replaced_in(weighed.notes, stood)
+        for (key, part), edit in replacements(new).items():
+            for size in weighed.sizes[weighed.index[key]]:
+                if size.part == part:
+                    old = _item(size, before.get((key, part)))
+                    at = bisect_left(self._items, old)
+                    # What a summary hides does not go out.
+                    if at < len(self._items) and self._items[at] == old:
+                        del self._items[at]
+                        insort(self._items, _item(size, edit))
 
 
-def _with(sums: Sums, sizes: Sequence[Sequence[Size]], edits: Sequence[Edit], weighed: Weighed) -> Sums:
-    """The sums with these results."""
-    new = list(chain.from_iterable(sizes))
-    if not new:
-        return sums
-    by_tool = sums.by_tool.copy()
-    for tokens, _, _, tool in new:
-        by_tool[tool] = by_tool.get(tool, 0) + tokens
-    items = (
-        _edited(new, edits, weighed.index)
-        if edits
-        else [(tokens, message + 1, tool, "") for tokens, message, _, tool in new]
-    )
-    # A heap of the largest ones takes longer than to sort even some hundreds.
-    return Sums(by_tool, sorted([*sums.largest, *items], reverse=True)[:_MOST_ITEMS])
+def _item(size: Size, edit: Replace | None = None) -> _Item:
+    """The result as its edit has left it."""
+    if edit is None:
+        return size.tokens, size.message + 1, size.tool, ""
+    return edit.tokens_after, size.message + 1, size.tool, edit.kind
 
 
-def _edited(sizes: Sequence[Size], edits: Sequence[Edit], index: Mapping[bytes, int]) -> list[_Item]:
+def _edited(sizes: Iterable[Size], edits: Sequence[Edit], index: Mapping[bytes, int]) -> Iterator[_Item]:
     """The results that go out, each as its edit has left it."""
     edited = {(index[edit.at], edit.part): edit for edit in edits_of(edits, Replace)}
     summaries = edits_of(edits, Summarise)
     hidden = {number for edit in summaries for number in range(index[edit.first], index[edit.last] + 1)}
-    return [
-        (tokens, message + 1, tool, "")
-        if (edit := edited.get((message, part))) is None
-        else (edit.tokens_after, message + 1, tool, edit.kind)
-        for tokens, message, part, tool in sizes
-        if message not in hidden
-    ]
+    return (_item(size, edited.get((size.message, size.part))) for size in sizes if size.message not in hidden)

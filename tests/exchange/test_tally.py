@@ -51,3 +51,14 @@ def test_a_request_that_goes_on_comes_to_the_same_as_by_itself_and_so_does_one_t
         tally = Tally()
         for history, edits in (first, second):
             assert sums(history, edits, tally) == sums(history, edits)
+
+
+def test_a_plan_that_grows_comes_to_the_same_as_all_of_it():
+    again = lambda received: a_clear(received, 10, text="[other]", after=70)
+    grown = (cleared(4), cleared(10), again, summed_up, cleared(2), cleared(12), cleared(4), cleared(8))
+    tally = Tally()
+    for count in range(len(grown) + 1):
+        history = HISTORY if count % 3 else LONGER
+
+        assert sums(history, grown[:count], tally) == sums(history, grown[:count])
+        assert sums(LONGER, grown[:count], tally) == sums(LONGER, grown[:count])
