@@ -2,28 +2,47 @@
 
 import sqlite3
 from collections.abc import Sequence
+from operator import itemgetter
 
 from proxy.ledger.originals import Original
 from proxy.ledger.records import Turn
 from proxy.ledger.store import SessionSummary, TurnQuery
 from proxy.stores.codec import unpack_turn
 from proxy.stores.sealed import Sealing
+from proxy.stores.sqlite_file import TURNS
+
+_CALLS = " UNION ALL ".join(
+    f"SELECT session, label, model, upstream, at, input_tokens, removed_tokens FROM {table}"  # noqa: S608 (tables of ours)
+    " WHERE expires > :now AND turn > 0"
+    for table in TURNS
+)
+# Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
+_SUMS = (
+    "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"  # noqa: S608
+    f" FROM ({_CALLS}) GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT :limit"
+)
 
 
 def find_turns(connection: sqlite3.Connection, query: TurnQuery, now: float) -> list[Turn]:
     """The rows that are asked for and alive at `now` (Unix time), newest first."""
-    where, values = ["expires > ?", "at >= ?"], [now, query.since]
+    where = ["expires > ?", "at >= ?"]
+    values: list[float | str] = [now, query.since]
     if query.before is not None:
         where.append("at < ?")
         values.append(query.before)
     if query.session:
         where.append("session = ?")
-    rows = connection.execute(
-        f"SELECT packed FROM turns WHERE {' AND '.join(where)}"  # noqa: S608 (conditions of ours, values bound)
-        " ORDER BY at DESC, session DESC, turn DESC LIMIT ?",
-        (*values, *([query.session] if query.session else []), max(0, query.limit)),
-    )
-    turns = (unpack_turn(packed) for (packed,) in rows)
+        values.append(query.session)
+    limit = max(0, query.limit)
+    rows: list[tuple[float, str, int, bytes]] = []
+    for table in TURNS:
+        rows += connection.execute(
+            f"SELECT at, session, turn, packed FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 (words of ours)
+            " ORDER BY at DESC, session DESC, turn DESC LIMIT ?",
+            (*values, limit),
+        )
+    rows.sort(key=itemgetter(0, 1, 2), reverse=True)
+    turns = (unpack_turn(packed) for *_, packed in rows[:limit])
     return [turn for turn in turns if turn is not None]
 
 
@@ -39,10 +58,5 @@ def find_originals(
 
 def sum_sessions(connection: sqlite3.Connection, limit: int, now: float) -> list[SessionSummary]:
     """The sessions with the newest calls among the rows alive at `now` (Unix time), newest first."""
-    # Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
-    rows = connection.execute(
-        "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"
-        " FROM turns WHERE expires > ? AND turn > 0 GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT ?",
-        (now, max(0, limit)),
-    ).fetchall()
+    rows = connection.execute(_SUMS, {"now": now, "limit": max(0, limit)}).fetchall()
     return [SessionSummary(**dict(zip(SessionSummary.__struct_fields__, row, strict=True))) for row in rows]

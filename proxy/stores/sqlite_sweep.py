@@ -1,13 +1,16 @@
 """What goes from the sqlite store's file by itself, in steps small enough that a waiting commit never waits long."""
 
 import sqlite3
+from itertools import chain
 from math import ceil
+
+from proxy.stores.sqlite_file import TURNS
 
 _ROWS = 200
 _SHARE, _MOST_ROWS = 0.05, 400
 """Of each table, the most that goes in one step where there is too much."""
-_NUMBERED = ("originals", "turns", "anchors")
-"""Tables whose rows are numbered in the order of writing."""
+_NUMBERED = (("originals",), TURNS, ("anchors",))
+"""Tables whose rows are numbered in the order of writing; of several that hold the same, the older rows first."""
 
 
 def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_bytes: int) -> int:
@@ -18,7 +21,7 @@ def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_b
     # Far in the future: written while the clock was wrong; it must not stay for as long as the clock was off.
     dead = {"now": now, "late": now + 2 * ttl_s, "rows": _ROWS}
     removed = 0
-    for table in _NUMBERED:
+    for table in chain.from_iterable(_NUMBERED):
         # In the order of writing, hence of expiry: the dead stand in front.
         removed += connection.execute(
             f"DELETE FROM {table} WHERE seq IN"  # noqa: S608 (a table of ours)
@@ -42,16 +45,20 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
 
 def _remove_oldest(connection: sqlite3.Connection) -> int:
     """The same share of each table, so that all of them reach back as far: what is left of a call is left whole."""
-    rows = {table: _numbered_rows(connection, table) for table in _NUMBERED}
-    rows["plans"] = _first(connection, "SELECT count(*) FROM plans")
+    rows = {tables: sum(_numbered_rows(connection, table) for table in tables) for tables in _NUMBERED}
+    rows[("plans",)] = _first(connection, "SELECT count(*) FROM plans")
     share = min(_SHARE, _MOST_ROWS / max(1, *rows.values()))
     removed = 0
-    for table, count in rows.items():
-        order = "seq" if table in _NUMBERED else "expires"
-        removed += connection.execute(
-            f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
-            f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {ceil(share * count)})"
-        ).rowcount
+    for tables, count in rows.items():
+        left = ceil(share * count)
+        for table in tables:
+            order = "expires" if table == "plans" else "seq"
+            gone = connection.execute(
+                f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (a table of ours)
+                f" (SELECT rowid FROM {table} ORDER BY {order} LIMIT {left})"
+            ).rowcount
+            left -= gone
+            removed += gone
     return removed
 
 

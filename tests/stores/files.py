@@ -9,7 +9,13 @@ import textwrap
 import time
 from pathlib import Path
 
+import pytest
+
+from proxy.stores import sqlite_file
+from proxy.stores.sealed import PLAIN
 from proxy.stores.sqlite import SqliteStore
+from proxy.stores.sqlite_file import connect, open_file
+from proxy.stores.sqlite_rows import Pen
 from tests.stores.conftest import TTL_S, Clock
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +66,15 @@ def finished(process):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     return out.split()
+
+
+def an_older_file(path, version, batches, now):
+    """A file as the program of that schema version left it, with these rows in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_file, "MIGRATIONS", sqlite_file.MIGRATIONS[:version])
+        patch.setattr(sqlite_file, "TURNS", ("turns",))
+        open_file(path, now)
+    with contextlib.closing(connect(path, 5.0)) as connection:
+        pen = Pen(connection, writer_id=1, ttl_s=TTL_S, sealing=PLAIN)
+        for batch in batches:
+            pen.commit(batch, now)

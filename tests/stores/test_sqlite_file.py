@@ -4,15 +4,19 @@ import os
 import sqlite3
 import stat
 import time
+from operator import attrgetter
 
 import pytest
 
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.errors import StoreError
-from proxy.ledger.store import Settlement
+from proxy.ledger.store import Settlement, TurnQuery
+from proxy.stores.codec import pack
+from proxy.stores.sealed import PLAIN
 from proxy.stores.sqlite_file import MIGRATIONS, connect
-from tests.stores.conftest import a_turn, an_anchor, key
-from tests.stores.files import a_store, finished, run_beside
+from proxy.stores.sqlite_rows import Pen, Rows
+from tests.stores.conftest import TTL_S, a_turn, an_anchor, key
+from tests.stores.files import a_store, an_older_file, finished, run_beside
 
 pytestmark = pytest.mark.anyio
 
@@ -181,6 +185,44 @@ async def test_a_file_of_an_older_program_migrates_and_keeps_its_rows(path, cloc
     assert reader.execute("PRAGMA user_version").fetchone() == (known + 1,)
     assert "note" in {row[1] for row in reader.execute("PRAGMA table_info(learned)")}
     reader.close()
+
+
+async def test_calls_in_an_older_file_are_reported_with_those_that_follow(path, clock):
+    older = [a_turn(number, session=session) for number in (1, 2) for session in ("both", "older")]
+    an_older_file(path, 2, [[Rows(turn=(turn, pack(turn))) for turn in older]], clock.now)
+    store = a_store(path, clock)
+    newer = [a_turn(number, session=session) for number in (3, 4) for session in ("both", "newer")]
+    await store.settle(*[Settlement(None, turn) for turn in newer])
+
+    assert await store.turns(TurnQuery()) == sorted([*older, *newer], key=attrgetter("at", "session"), reverse=True)
+    assert [turn.turn for turn in await store.turns(TurnQuery(session="both", limit=3))] == [4, 3, 2]
+    assert [turn.turn for turn in await store.turns(TurnQuery(since=older[2].at, before=newer[2].at))] == [3, 3, 2, 2]
+    lines = [(line.session, line.turns, line.first_at) for line in await store.sessions(10)]
+    assert lines == [("newer", 2, newer[0].at), ("both", 4, older[0].at), ("older", 2, older[0].at)]
+    await store.close()
+
+
+async def test_a_call_that_is_kept_again_is_kept_once(path, clock):
+    store = a_store(path, clock)
+    for cost in (1.0, 2.0):
+        await store.settle(Settlement(None, a_turn(cost=cost)))
+
+    assert [turn.cost for turn in await store.turns(TurnQuery())] == [2.0]
+    await store.close()
+
+
+async def test_a_process_of_the_version_before_goes_on_writing_to_a_file_that_migrates(path, clock):
+    an_older_file(path, 2, [], clock.now)
+    connection = connect(path, 5.0)
+    pen = Pen(connection, writer_id=1, ttl_s=TTL_S, sealing=PLAIN)
+    turns = [a_turn(number) for number in (1, 2)]
+    pen.commit([Rows(turn=(turns[0], pack(turns[0])))], clock.now)
+    store = a_store(path, clock)
+    pen.commit([Rows(turn=(turns[1], pack(turns[1])))], clock.now)
+    connection.close()
+
+    assert await store.turns(TurnQuery()) == turns[::-1]
+    await store.close()
 
 
 async def test_processes_that_make_the_same_file_at_the_same_moment_all_open_it(path):

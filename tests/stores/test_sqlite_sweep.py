@@ -1,6 +1,7 @@
 """What goes from the file by itself."""
 
 import asyncio
+import contextlib
 import os
 
 import pytest
@@ -8,8 +9,12 @@ import pytest
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.ledger.originals import an_original
 from proxy.ledger.store import Settlement, TurnQuery
+from proxy.stores.codec import pack
+from proxy.stores.sqlite_file import connect
+from proxy.stores.sqlite_rows import Rows
+from proxy.stores.sqlite_sweep import remove_some
 from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
-from tests.stores.files import a_store, rows_in, until
+from tests.stores.files import a_store, an_older_file, rows_in, until
 
 pytestmark = pytest.mark.anyio
 
@@ -34,8 +39,28 @@ async def test_the_oldest_rows_go_when_the_file_is_over_its_room(path, clock, mo
     assert 0.5 < rows_in(path, "turns") / rows_in(path, "anchors") < 2
 
 
+async def test_the_oldest_calls_are_those_of_an_older_file(path, clock):
+    turns = [a_turn(number) for number in range(4000)]
+    an_older_file(path, 2, [[Rows(turn=(turn, pack(turn))) for turn in turns[:2000]]], clock.now)
+    store = a_store(path, clock)
+    await store.settle(*[Settlement(None, turn) for turn in turns[2000:]])
+    await store.close()
+    with contextlib.closing(connect(path, 5.0)) as connection:
+        gone = [remove_some(connection, clock.now, TTL_S, 0) for _ in range(15)]
+        # A twentieth of all at once.
+        assert gone[0] == 200
+        assert sum(gone) > 2000
+
+    store = a_store(path, clock)
+    assert await store.turns(TurnQuery(limit=5000)) == turns[: sum(gone) - 1 : -1]
+    await store.close()
+    assert rows_in(path, "turns_before") == 0
+
+
 async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
     monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
+    older = [a_turn(number) for number in range(300)]
+    an_older_file(path, 2, [[Rows(turn=(turn, pack(turn))) for turn in older]], clock.now)
     store = a_store(path, clock)
     plan = a_plan("x")
     for number in range(300):
@@ -44,8 +69,8 @@ async def test_dead_rows_leave_the_file(path, clock, monkeypatch):
     await store.learn("factor", b"1")
     clock.now += 1.1 * TTL_S
     await store.decide(an_anchor("alive"), EMPTY_PLAN)
-    tables = ("anchors", "plans", "turns", "learned", "originals")
-    await until(lambda: [rows_in(path, table) for table in tables] == [1, 0, 0, 0, 0])
+    tables = ("anchors", "plans", "turns_before", "turns", "learned", "originals")
+    await until(lambda: [rows_in(path, table) for table in tables] == [1, 0, 0, 0, 0, 0])
     await store.close()
 
 
