@@ -59,7 +59,7 @@ def read_history(
     index on, in place, by what stands in front of them. Raises also what these raise.
     """
     found = recall.lines.find(kind, body)
-    instead_of = None
+    instead_of, grows = None, False
     if found is not None and isinstance(found[0], History):
         earlier, shared = found[0], found[1]
         grown = _grown(field, body, earlier, shared)
@@ -69,6 +69,7 @@ def read_history(
         messages = earlier.messages[:shared]
         if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
             instead_of = earlier
+        grows = shared == len(earlier.messages)
         notes = Notes(shared, earlier.notes, goes_on=2 * shared > len(earlier.messages))
         asked_at = earlier.asked_at
     else:
@@ -81,7 +82,8 @@ def read_history(
     spans += new
     for start, end in new:
         ends.append(end)
-        messages.append(recall.get(kind, body[start:end], parse))
+        # What a line grows by was never seen, and the line holds it: to look it up and remember it takes as long as to read it.
+        messages.append(parse(body[start:end]) if grows else recall.get(kind, body[start:end], parse))
     if amend is not None:
         amend(messages, len(messages) - len(new))
     asked_at = _asked_at(messages, notes.shared, asked_at)

@@ -60,6 +60,12 @@ def told(found):
     return {**asdict(view), "notes": None}, *rest
 
 
+def anew(view, *earlier):
+    """The number of messages that were parsed for it."""
+    known = {id(message) for one in earlier for message in one.conversation.messages}
+    return sum(id(message) not in known for message in view.conversation.messages)
+
+
 @pytest.mark.parametrize(("path", "field"), CASES)
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
@@ -84,8 +90,20 @@ def test_a_growing_line_parses_only_its_new_messages(path, field):
     known = len(recall)
     view, _, _ = read(path, a_body(field, 22), recall)
 
-    assert len(recall) == known + 2
+    assert anew(view, first) == 2
     assert view.notes.shared == len(first.conversation.messages)
+    # The line holds them.
+    assert len(recall) == known
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
+def test_lines_that_take_turns_behind_where_they_part_remember_what_each_has_said(path, field):
+    recall, views = Recall(), []
+    for turns in (40, 42, 44, 42, 44, 42, 44):
+        body = a_body(field, turns).replace(b"message 40 ", b"branch %d " % turns)
+        views.append(read(path, body, recall)[0])
+
+    assert [anew(view, *views[:number]) for number, view in enumerate(views)][1:] == [2, 4, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("path", "field"), CASES)
@@ -101,18 +119,17 @@ def test_a_long_body_is_read_in_steps_as_at_once(path, field, data):
         separators=data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])),
         mark=data.draw(st.integers(-1, 24)),
     )
-    read(path, body[: body.index(b"[") + 1] + b"]}", recall)
+    view, _, _ = read(path, body[: body.index(b"[") + 1] + b"]}", recall)
     # A step has to be more than what is never kept.
     for beginning in beginnings(
         dialect.name, dialect.history_field, body, recall, data.draw(st.integers(8_000, 20_000))
     ):
-        known = len(recall)
-        assert read(path, beginning, recall) is not None
-        assert len(recall) - known <= 25_000 // 750
-    before = len(recall)
+        earlier, (view, _, _) = view, read(path, beginning, recall)
+        assert anew(view, earlier) <= 25_000 // 750
+    found = read(path, body, recall)
 
-    assert told(read(path, body, recall)) == told(read(path, body, Recall()))
-    assert len(recall) - before <= 2 * 20_000 // 750
+    assert told(found) == told(read(path, body, Recall()))
+    assert anew(found[0], view) <= 2 * 20_000 // 750
 
 
 def test_only_what_is_long_and_new_and_can_be_kept_is_read_in_steps():

@@ -1,6 +1,7 @@
 """Chat completions: from the bytes of a request to a conversation.
 
-Each message, and the list of tools, is parsed once per process and found again by its bytes (conversation.recall).
+Each message, and the list of tools, is parsed once per process and found again by its line (conversation.lines) or its bytes
+(conversation.recall).
 """
 
 import re
