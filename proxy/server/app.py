@@ -101,7 +101,23 @@ class App:
             return
         exchange = Exchange(scope, receive, send, admitted, self._terms)
         try:
-            await self._handled(exchange)
+            await self._handler(exchange)
+        except ClientGone:
+            pass
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not exchange.client_gone or task is None:
+                raise
+            task.uncancel()
+        except ProxyError as error:
+            if isinstance(error, UpstreamError):
+                # Its text is ours, and names no more than host and port: whoever runs this must tell one cause from another.
+                log.warning("upstream_failed", upstream=exchange.route.upstream_name, reason=str(error))
+            await exchange.refuse(error)
+        except Exception as error:  # noqa: BLE001  the last place that can still answer
+            # Texts of unexpected errors may quote content: only the class is named.
+            log.error("call_failed", error_type=type(error).__name__, upstream=exchange.route.upstream_name)  # noqa: TRY400
+            await exchange.refuse(ProxyError("internal error of the proxy"))
         finally:
             await exchange.close()
 
@@ -122,26 +138,6 @@ class App:
             return None
         scope.get(LASTING, {})[_LAST] = kept(scope, admitted)
         return admitted
-
-    async def _handled(self, exchange: Exchange) -> None:
-        try:
-            await self._handler(exchange)
-        except ClientGone:
-            pass
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not exchange.client_gone or task is None:
-                raise
-            task.uncancel()
-        except ProxyError as error:
-            if isinstance(error, UpstreamError):
-                # Its text is ours, and names no more than host and port: whoever runs this must tell one cause from another.
-                log.warning("upstream_failed", upstream=exchange.route.upstream_name, reason=str(error))
-            await exchange.refuse(error)
-        except Exception as error:  # noqa: BLE001  the last place that can still answer
-            # Texts of unexpected errors may quote content: only the class is named.
-            log.error("call_failed", error_type=type(error).__name__, upstream=exchange.route.upstream_name)  # noqa: TRY400
-            await exchange.refuse(ProxyError("internal error of the proxy"))
 
 
 _CLOSE = ((b"upgrade", b"HTTP/1.1"), (b"connection", b"close"))
