@@ -219,7 +219,6 @@ class Line:
             self.memory(received),
             policy or self.policy,
             self.scale,
-            recall=self.recall,
             now=float(next(self._clock)) if now is None else now,
             summary=summary,
             learned=learned,

@@ -26,7 +26,6 @@ from proxy.conversation.edit import (
 )
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.lines import Notes
-from proxy.conversation.recall import Recall
 from proxy.dialects.base import Dialect, Splice, View
 from proxy.wire.body import Span, splice
 
@@ -65,14 +64,14 @@ _NOTHING = _Placed()
 
 
 def apply_plan(
-    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, recall: Recall, extra: Sequence[Splice] = ()
+    dialect: Dialect, view: View, keys: Sequence[bytes], plan: Plan, extra: Sequence[Splice] = ()
 ) -> Applied:
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
     if not plan.edits and not extra:
         return Applied(body=view.body, standing=(), first_changed=len(keys))
     placed = _NOTHING
     if plan.edits and view.editable:
-        placed = view.notes.under("placed", plan.edits, partial(_placed, dialect, view, keys, plan, recall))
+        placed = view.notes.under("placed", plan.edits, partial(_placed, dialect, view, keys, plan))
     changes = [*[((cut.start, cut.end), cut.text) for cut in extra], *placed.changes]
     body = splice(view.body, changes) if changes else view.body
     return Applied(body=body, standing=placed.standing, first_changed=min(placed.first, len(keys)))
@@ -83,7 +82,6 @@ def _placed(
     view: View,
     keys: Sequence[bytes],
     plan: Plan,
-    recall: Recall,
     earlier: _Placed | None,
     new: tuple[Edit, ...],
 ) -> tuple[int, _Placed]:
@@ -102,7 +100,7 @@ def _placed(
         if number not in placed.hidden:
             edits = [*written[number][0], *more] if number in written else more
             span = view.spans[number]
-            text = _written(dialect, view.body, span, edits, recall)
+            text = _written(dialect, view.body[slice(*span)], edits)
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
             written[number] = edits, (span if text else (view.spans[number - 1][1], span[1]), text)
             first = min(first, number)
@@ -180,21 +178,13 @@ def _by_message(edits: Iterable[Edit], index: Mapping[bytes, int]) -> dict[int, 
     return grouped
 
 
-def _written(dialect: Dialect, body: bytes, span: Span, edits: Sequence[Edit], recall: Recall) -> bytes:
-    """The new bytes of the message at `span`; made once per process for the same bytes and the same edits."""
-    message = body[slice(*span)]
+def _written(dialect: Dialect, message: bytes, edits: Sequence[Edit]) -> bytes:
+    """The new bytes of a message; empty where it goes."""
     replaced = {edit.part: edit for edit in edits if isinstance(edit, Replace)}
-    texts = {part: edit.text for part, edit in replaced.items()}
     # What is only cut is still to be seen.
-    keeping = tuple(part for part, edit in replaced.items() if edit.kind == "cap")
-    strips = any(isinstance(edit, StripReasoning) for edit in edits)
-    payloads = tuple(edit.payload for edit in edits if isinstance(edit, RestoreReasoning))
-
-    def write(_: bytes) -> bytes:
-        written = dialect.replace_results(message, texts, keeping) if texts else message
-        for payload in payloads:
-            written = dialect.restore_reasoning(written, payload)
-        return dialect.strip_reasoning(written) if strips else written
-
-    # Texts come from a stored plan: their hashes are known, so that only the message's bytes are looked at.
-    return recall.get(("written", dialect.name, strips, payloads, tuple(texts.items()), keeping), message, write)
+    keeping = tuple([part for part, edit in replaced.items() if edit.kind == "cap"])
+    if replaced:
+        message = dialect.replace_results(message, {part: edit.text for part, edit in replaced.items()}, keeping)
+    for edit in edits_of(edits, RestoreReasoning):
+        message = dialect.restore_reasoning(message, edit.payload)
+    return dialect.strip_reasoning(message) if edits_of(edits, StripReasoning) else message

@@ -28,7 +28,6 @@ from proxy.conversation.edit import (
 )
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.model import Message, Text
-from proxy.conversation.recall import Recall
 from proxy.dialects.base import Splice
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.receive import Received
@@ -203,7 +202,7 @@ def _answer_tokens(need: Need, window: int | None) -> int:
     return min(_ANSWER_ROOM * need.summary_tokens, (window or 32_000) // 4)
 
 
-def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, auto_cache: bool = False) -> bytes:
+def warm_body(need: Need, received: Received, plan: Plan, *, auto_cache: bool = False) -> bytes:
     """A summary call on the prefix that the provider's cache holds: the body as it last went out, up to the span's end.
 
     `auto_cache`: that body had breakpoints of ours.
@@ -225,7 +224,7 @@ def warm_body(need: Need, received: Received, plan: Plan, recall: Recall, *, aut
         end=view.spans[-1][1],
         text=b"," + received.dialect.user_message(instruction(need.summary_tokens)),
     )
-    applied = apply_plan(received.dialect, view, received.keys, Plan(inside), recall, (tail,))
+    applied = apply_plan(received.dialect, view, received.keys, Plan(inside), (tail,))
     body = received.dialect.for_summary(applied.body, _ANSWER_ROOM * need.summary_tokens)
     # Without a breakpoint near its end, nothing of the history would be read.
     lost = view.body[tail.start : tail.end]

@@ -3,7 +3,6 @@
 from proxy.compaction.policy import limit_tokens
 from proxy.conversation.edit import EMPTY_PLAN
 from proxy.conversation.model import Text, ToolCall
-from proxy.conversation.recall import Recall
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import unpruned, why_no_decisions
 from proxy.exchange.ready import Ready, draft_of, ready_of
@@ -44,7 +43,6 @@ def foregone(
     policy: Policy,
     scale: Scale,
     *,
-    recall: Recall,
     now: float,
     held_out: bool,
     learned: Learned,
@@ -54,7 +52,7 @@ def foregone(
     skipped, pressed = why_no_decisions(received, memory, policy, held_out=held_out), memory.pressed
     if not skipped:
         skipped, pressed = unpruned(draft)
-    return ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
+    return ready_of(draft, now=now, skipped=skipped, pressed=pressed)
 
 
 def _is_small(received: Received, memory: Memory, policy: Policy) -> bool:

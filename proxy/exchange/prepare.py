@@ -13,7 +13,6 @@ import msgspec
 from proxy.compaction.squeeze import UNSEEN_SHARE, level
 from proxy.conversation.edit import EMPTY_PLAN, Plan, Replace, Summarise
 from proxy.conversation.model import ToolResult, after_last_assistant
-from proxy.conversation.recall import Recall
 from proxy.conversation.steps import Steps, Stepwise
 from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
@@ -49,7 +48,6 @@ def prepare(
     policy: Policy,
     scale: Scale,
     *,
-    recall: Recall,
     now: float,
     held_out: bool = False,
     learned: Learned = NOTHING_LEARNED,
@@ -81,13 +79,13 @@ def prepare(
             draft = yield from _recorded(draft, situations)
         draft, skipped, pressed = yield from _pruned(draft, situations)
     try:
-        ready = ready_of(draft, recall, now=now, skipped=skipped, pressed=pressed)
+        ready = ready_of(draft, now=now, skipped=skipped, pressed=pressed)
     except NotPlain:
         # A key that stands twice means one thing to one reader and another to the next: no edit would be true to both.
         view = msgspec.structs.replace(received.view, editable=False)
         received = msgspec.structs.replace(received, view=view)
         memory = msgspec.structs.replace(memory, plan=EMPTY_PLAN)
-        return prepare(received, memory, policy, scale, recall=recall, now=now, held_out=held_out, learned=learned)
+        return prepare(received, memory, policy, scale, now=now, held_out=held_out, learned=learned)
     # While only observing, a summary would be paid for and never be sent.
     if not blocked and summary is None and policy.mode == "prune":
         need = _need(draft)
@@ -107,7 +105,7 @@ def as_it_came(ready: Ready, memory: Memory, policy: Policy, scale: Scale, learn
     draft = draft_of(ready.received, memory, ready.weighed, scale, policy, learned, EMPTY_PLAN)
     policy = replace(policy, ask_usage=False, auto_cache=False)
     plain = ready_of(
-        msgspec.structs.replace(draft, policy=policy), Recall(), now=ready.anchor.at, skipped="refused", pressed=False
+        msgspec.structs.replace(draft, policy=policy), now=ready.anchor.at, skipped="refused", pressed=False
     )
     return msgspec.structs.replace(plain, anchor=msgspec.structs.replace(plain.anchor, refused=ready.changed))
 

@@ -9,7 +9,6 @@ import msgspec
 
 from proxy.compaction.policy import leaves_time
 from proxy.conversation.edit import EMPTY_PLAN, Edit, Plan, Summarise, edits_of, first_of
-from proxy.conversation.recall import Recall
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.binding import drop_option
 from proxy.exchange.compact import Need
@@ -148,7 +147,7 @@ def _context(inputs: Inputs, received: Received, policy: Policy) -> ContextSize:
     )
 
 
-def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed: bool) -> Ready:
+def ready_of(draft: Draft, *, now: float, skipped: str, pressed: bool) -> Ready:
     """The draft, written."""
     received, policy, memory = draft.received, draft.policy, draft.memory
     turn = _turn(received, memory)
@@ -157,7 +156,7 @@ def ready_of(draft: Draft, recall: Recall, *, now: float, skipped: str, pressed:
     splices = received.dialect.ask_usage(received.view) if policy.ask_usage else ()
     option = drop_option(received, draft.weighed, sent.plan, policy) if sent.plan.edits else None
     extra = (*splices, *option.splices) if option is not None else splices
-    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, recall, extra)
+    applied = apply_plan(received.dialect, received.view, received.keys, sent.plan, extra)
     removed = _removed(sent)
     body = received.dialect.mark_cache(applied.body) if _wants_marks(received, policy) else applied.body
     ready = Ready(

@@ -41,7 +41,6 @@ def _predict(shared: Shared, call: Call) -> None:
             memory,
             policy,
             call.scale,
-            recall=shared.recall,
             now=now,
             held_out=is_held_out(received, memory, policy),
             learned=call.learned,
@@ -54,5 +53,5 @@ def hands_off(shared: Shared, call: Call, error: Exception, now: float) -> None:
     """A call as it came, after deciding about it has tripped."""
     shared.watch.failed("prepare", error)
     policy = replace(call.policy, mode="off", ask_usage=False)
-    call.ready = prepare(call.received, NO_MEMORY, policy, call.scale, recall=shared.recall, now=now)
+    call.ready = prepare(call.received, NO_MEMORY, policy, call.scale, now=now)
     call.failed_open = "prepare"

@@ -222,7 +222,7 @@ class Summarizer:
         model = compact.model or received.conversation.model
         asked = exchange.route.upstream_name, model
         if not compact.model and need.fits_warm and asked not in self._strict:
-            body = warm_body(need, received, plan, work.recall, auto_cache=policy.auto_cache)
+            body = warm_body(need, received, plan, auto_cache=policy.auto_cache)
             body, header = dropping(received, plan, policy, body, work.recall)
             said = await self._asked(exchange, received.dialect, body, model, work.session, header)
             if asked not in self._strict:

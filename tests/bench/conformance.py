@@ -71,20 +71,20 @@ class ThroughTheProxy:
         body = dumps({"model": "gpt-4o", "messages": self._messages})
         received = receive(dialect, PATH, {}, body, caller="kit", recall=self._recall)
         memory = Memory(plan=self._plan)
-        ready = prepare(received, memory, POLICY, self._scale, recall=self._recall, now=0.0)
+        ready = prepare(received, memory, POLICY, self._scale, now=0.0)
         need = ready.need
         assert need is not None, f"round {round_num}: nothing to compact"
         count = self._scale.weigh_text
         if self._record:
             text = made_without_model(need, received, count)
         else:
-            asked = loads(warm_body(need, received, ready.plan, self._recall))["messages"]
+            asked = loads(warm_body(need, received, ready.plan))["messages"]
             said = [one["content"].partition(INSTRUCTION)[0] for one in asked[1:]]
             text = extracted(said, min(4 * need.summary_tokens, sum(map(len, said)) // 3))
         edit, verdict = summarise_edit(need, received, text, finished=True, by_model=not self._record, count=count)
         assert edit is not None, f"round {round_num}: {verdict.reason}"
         before = ready.context.total
-        ready = prepare(received, memory, POLICY, self._scale, recall=self._recall, now=0.0, summary=edit)
+        ready = prepare(received, memory, POLICY, self._scale, now=0.0, summary=edit)
         self._plan = ready.plan
         self.compactions += 1
         self.shares.append(ready.context.total / before)

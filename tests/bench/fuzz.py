@@ -93,14 +93,14 @@ class Laws:
         scale = Scale(
             encoding="o200k_base", count=counter("o200k_base"), dialect=name, model=str(model), memo=self.memo
         )
-        assert prepare(received, NO_MEMORY, OFF, scale, recall=self.recall, now=1.0).body == body
-        ready = prepare(received, NO_MEMORY, EAGER, scale, recall=self.recall, now=1.0)
+        assert prepare(received, NO_MEMORY, OFF, scale, now=1.0).body == body
+        ready = prepare(received, NO_MEMORY, EAGER, scale, now=1.0)
         if not ready.sent_plan.edits:
             assert ready.body == body
             return "read"
         self._only_its_messages_changed(received, ready)
         past = Memory(line=ready.anchor, line_at=len(received.keys) - 1, plan=ready.plan)
-        again = prepare(received, past, replace(EAGER, replay_only=True), scale, recall=Recall(), now=2.0)
+        again = prepare(received, past, replace(EAGER, replay_only=True), scale, now=2.0)
         assert again.body == ready.body, "the same plan gives other bytes"
         return "edited"
 
@@ -136,7 +136,7 @@ class Laws:
         body = next(body for dialect, body in hostile.requests() if dialect == name)
         received = receive(BY_NAME[name], PATHS[name], {}, body, caller="me", recall=self.recall)
         scale = Scale(encoding="o200k_base", count=counter("o200k_base"), dialect=name, model="m", memo=self.memo)
-        return prepare(received, NO_MEMORY, OFF, scale, recall=self.recall, now=1.0)
+        return prepare(received, NO_MEMORY, OFF, scale, now=1.0)
 
     def headers(self, words: list[tuple[str, str]], path: str) -> str:
         """Headers and a path at the door."""

@@ -90,8 +90,8 @@ def cleared(view, keys, chosen, text="[cleared]"):
     return Plan(edits), picked
 
 
-def applied(builder, view, keys, plan, recall=None):
-    return apply_plan(builder.dialect, view, keys, plan, recall or Recall()).body
+def applied(builder, view, keys, plan):
+    return apply_plan(builder.dialect, view, keys, plan).body
 
 
 def elements(builder, body):
@@ -110,7 +110,7 @@ def test_without_edits_the_bytes_are_the_clients_own(builder, told, style):
     body = written(builder, builder.history(told), style)
     view, keys = viewed(builder, body)
 
-    assert apply_plan(builder.dialect, view, keys, EMPTY_PLAN, Recall()).body is body
+    assert apply_plan(builder.dialect, view, keys, EMPTY_PLAN).body is body
 
 
 @every_dialect
@@ -181,21 +181,19 @@ def test_the_same_plan_gives_the_same_bytes_and_the_next_turn_begins_with_them(b
     compact = {"separators": (",", ":"), "ensure_ascii": False}
     history = builder.history(told)
     body = written(builder, history, compact)
-    view, keys = viewed(builder, body)
+    shared = Recall()
+    view, keys = viewed(builder, body, shared)
     plan, _ = cleared(view, keys, chosen)
     sent = applied(builder, view, keys, plan)
-    shared = Recall()
     longer = written(
         builder, history + builder.history([Round(asked="and now?", calls=(Called(text="new"),))]), compact
     )
     next_view, next_keys = viewed(builder, longer, shared)
 
     assert applied(builder, *viewed(builder, bytes(bytearray(body))), plan) == sent
-    assert applied(builder, view, keys, plan, shared) == applied(builder, view, keys, plan, shared) == sent
+    assert applied(builder, view, keys, plan) == applied(builder, view, keys, plan) == sent
     assert next_keys[: len(keys)] == keys
-    assert elements(builder, applied(builder, next_view, next_keys, plan, shared))[: len(keys)] == elements(
-        builder, sent
-    )
+    assert elements(builder, applied(builder, next_view, next_keys, plan))[: len(keys)] == elements(builder, sent)
 
 
 @every_dialect
@@ -340,7 +338,7 @@ def test_odd_json_is_read_or_left_alone_but_never_breaks(builder, odd):
             continue
         keys = prefix_keys(seed_key(builder.dialect.name, "me"), view.conversation.messages)
 
-        assert apply_plan(builder.dialect, view, keys, EMPTY_PLAN, Recall()).body is body
+        assert apply_plan(builder.dialect, view, keys, EMPTY_PLAN).body is body
         rewrite_what_may_be(builder, view)
 
 

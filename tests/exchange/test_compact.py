@@ -7,7 +7,6 @@ import pytest
 from proxy.compaction.policy import CompactPolicy
 from proxy.compaction.prompt import INSTRUCTION
 from proxy.conversation.edit import EMPTY_PLAN, Insert
-from proxy.conversation.recall import Recall
 from proxy.exchange.compact import (
     fresh_body,
     made_without_model,
@@ -153,7 +152,7 @@ def test_warm_call_is_the_body_as_it_last_went_out_with_a_question_behind_it():
     received = a_received(HISTORY, stream=True, temperature=0)
     plan = plan_of(a_clear(received, 2, text="[gone]"), a_clear(received, len(HISTORY) - 3, text="[in the tail]"))
     _, need = a_need(plan, stream=True, temperature=0)
-    body = warm_body(need, received, plan, Recall())
+    body = warm_body(need, received, plan)
     messages = messages_of(body)
 
     assert messages[:2] == HISTORY[:2]
@@ -167,8 +166,8 @@ def test_warm_call_is_the_body_as_it_last_went_out_with_a_question_behind_it():
 def test_the_warm_call_has_the_breakpoints_without_which_nothing_would_be_read():
     received = a_received([user(words(f"m{number}", 200)) for number in range(9)], path="/v1/messages", max_tokens=100)
     need = replace(a_need()[1], span=replace(a_need()[1].span, first=1, last=5))
-    plain = warm_body(need, received, EMPTY_PLAN, Recall())
-    marked = warm_body(need, received, EMPTY_PLAN, Recall(), auto_cache=True)
+    plain = warm_body(need, received, EMPTY_PLAN)
+    marked = warm_body(need, received, EMPTY_PLAN, auto_cache=True)
 
     assert b"cache_control" not in plain
     assert marked == received.dialect.mark_cache(plain)
@@ -180,7 +179,7 @@ def test_the_warm_call_is_marked_where_the_client_had_marked_its_end():
     history[-1] = {"role": "user", "content": [{"type": "text", "text": "z", "cache_control": {"type": "ephemeral"}}]}
     received = a_received(history, path="/v1/messages", max_tokens=100)
     need = replace(a_need()[1], span=replace(a_need()[1].span, first=1, last=5))
-    messages = messages_of(warm_body(need, received, EMPTY_PLAN, Recall()))
+    messages = messages_of(warm_body(need, received, EMPTY_PLAN))
 
     assert [isinstance(message["content"], list) for message in messages] == [False] * 5 + [True, False]
     assert messages[5]["content"][0]["cache_control"] == {"type": "ephemeral"}
@@ -191,9 +190,7 @@ def test_queued_messages_stand_in_the_warm_call_too():
     plan = plan_of(Insert(after=received.keys[2], text="by the way", tokens_after=6))
     _, need = a_need(plan)
 
-    assert "by the way" in [
-        message.get("content") for message in messages_of(warm_body(need, received, plan, Recall()))
-    ]
+    assert "by the way" in [message.get("content") for message in messages_of(warm_body(need, received, plan))]
     assert "by the way" in summary_calls(need, received, count, None)[0]
 
 

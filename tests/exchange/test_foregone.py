@@ -142,7 +142,7 @@ def test_whatever_is_foregone_prepare_leaves_alone(history, window, trigger, sha
     received = a_received(history)
     asked = received, line.memory(received), policy
     if goes_as_it_came(*asked, ()):
-        by = {"recall": line.recall, "now": 7.0, "held_out": besides == "held out", "learned": NOTHING_LEARNED}
+        by = {"now": 7.0, "held_out": besides == "held out", "learned": NOTHING_LEARNED}
         ready = prepare(*asked, line.scale, **by)
 
         assert ready.body is received.view.body
@@ -158,9 +158,7 @@ def test_what_was_taken_for_foregone_goes_out_as_it_came_whatever_it_is():
     history = [*history, said("ok"), *rounds(words("b", 3000)), said("read that"), user("and now")]
     received = a_received(history)
     memory = line.memory(received)
-    ready = foregone(
-        received, memory, EAGER, line.scale, recall=line.recall, now=7.0, held_out=False, learned=NOTHING_LEARNED
-    )
+    ready = foregone(received, memory, EAGER, line.scale, now=7.0, held_out=False, learned=NOTHING_LEARNED)
 
     assert memory.plan.edits
     assert ready.body is received.view.body

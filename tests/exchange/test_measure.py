@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, StripReasoning, Summarise
 from proxy.conversation.model import Message, Reasoning, Text
-from proxy.conversation.recall import Recall
 from proxy.dialects import dialect_for
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.measure import (
@@ -60,7 +59,7 @@ def an_insert(received, at, text):
 
 def goes_out(received, plan):
     view = received.view
-    return a_received(body=apply_plan(dialect_for("/v1/chat/completions"), view, received.keys, plan, Recall()).body)
+    return a_received(body=apply_plan(dialect_for("/v1/chat/completions"), view, received.keys, plan).body)
 
 
 edits = st.lists(

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Replace
-from proxy.conversation.recall import Recall
 from proxy.exchange.policy import Policy
 from proxy.exchange.prepare import as_it_came, prepare
 from proxy.exchange.ready import session_id
@@ -77,7 +76,7 @@ def test_pressure_stays_until_it_is_released_also_where_there_is_no_result(befor
     received = a_received([user(words("x", 590))], max_tokens=100)
     memory = Memory(line=an_anchor(pressed=before))
     policy = replace(QUIET, window=1000, prune=PrunePolicy(engage=0.75, release=0.65))
-    ready = prepare(received, memory, policy, a_scale(), recall=Recall(), now=1.0)
+    ready = prepare(received, memory, policy, a_scale(), now=1.0)
 
     assert 650 < ready.context.total + ready.context.reserve < 750
     assert ready.anchor.pressed is before
@@ -86,7 +85,7 @@ def test_pressure_stays_until_it_is_released_also_where_there_is_no_result(befor
 @pytest.mark.parametrize("mode", ["off", "observe", "prune"])
 def test_r35_without_an_edit_the_very_same_bytes_object_goes_out(mode):
     received = a_received(SEEN)
-    ready = prepare(received, NO_MEMORY, replace(QUIET, mode=mode), a_scale(), recall=Recall(), now=1.0)
+    ready = prepare(received, NO_MEMORY, replace(QUIET, mode=mode), a_scale(), now=1.0)
 
     assert ready.body is received.view.body
     assert not ready.changed
@@ -103,7 +102,7 @@ def test_r35_without_an_edit_the_very_same_bytes_object_goes_out(mode):
 )
 def test_who_wants_no_decisions_gets_none_and_is_told_why(reason, policy, fields, held_out):
     received = a_received(SEEN, **fields)
-    ready = prepare(received, NO_MEMORY, policy, a_scale(), recall=Recall(), now=1.0, held_out=held_out)
+    ready = prepare(received, NO_MEMORY, policy, a_scale(), now=1.0, held_out=held_out)
 
     assert ready.skipped == reason
     assert ready.body is received.view.body
@@ -129,7 +128,7 @@ def test_a_history_that_the_provider_keeps_is_measured_and_left_alone():
         ).encode(),
         path="/v1/responses",
     )
-    ready = prepare(received, NO_MEMORY, EAGER, a_scale(), recall=Recall(), now=1.0)
+    ready = prepare(received, NO_MEMORY, EAGER, a_scale(), now=1.0)
 
     assert ready.skipped == "server_history"
     assert ready.context.total > 2000
@@ -551,7 +550,7 @@ def test_held_out_lines_inherit_and_decide_nothing():
     line = Line(EAGER)
     line.turn(SEEN)
     received = a_received([*SEEN, calls("x"), result("x", LONG), said(), user()], caller=line.caller)
-    ready = prepare(received, line.memory(received), EAGER, line.scale, recall=Recall(), now=1.0, held_out=True)
+    ready = prepare(received, line.memory(received), EAGER, line.scale, now=1.0, held_out=True)
 
     assert len(ready.plan.edits) == 1
     assert ready.new_edits == ()
@@ -691,7 +690,7 @@ def test_sealed_reasoning_behind_a_result_makes_it_dearer_to_replace(reasoning_t
         body = json.dumps({"model": "m", "input": items}).encode()
         received = a_received(body=body, path="/v1/responses", caller=line.caller, recall=line.recall)
         memory = line.memory(received)
-        return prepare(received, memory, line.policy, line.scale, recall=line.recall, now=1000.0)
+        return prepare(received, memory, line.policy, line.scale, now=1000.0)
 
     before = ready([words("old", 3000), "ok"])
     usage = Usage(input_tokens=before.context.total + reasoning_tokens, output_tokens=5)

@@ -5,7 +5,6 @@ import pytest
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan
-from proxy.conversation.recall import Recall
 from proxy.exchange.compact import made_without_model, need_of, summary_calls, warm_body
 from proxy.exchange.measure import standing_tokens
 from proxy.exchange.prepare import prepare
@@ -35,7 +34,7 @@ FIRST, SECOND = Queued(id="q1", text="also the tests", at=1.0), Queued(id="q2", 
 
 
 def prepared(received, *queued, memory=NO_MEMORY, policy=QUIET, **more):
-    return prepare(received, memory, policy, a_scale(), recall=Recall(), now=1000.0, queued=queued, **more)
+    return prepare(received, memory, policy, a_scale(), now=1000.0, queued=queued, **more)
 
 
 def under(plan):
@@ -190,7 +189,7 @@ def test_a_record_without_a_model_keeps_what_was_said():
 
 def test_a_summary_call_on_the_warm_prefix_has_what_was_said():
     received, plan, need = said_early()
-    body = messages_of(warm_body(need, received, plan, Recall()))
+    body = messages_of(warm_body(need, received, plan))
 
     assert body[3] == {"role": "user", "content": "never touch main.py"}
 
@@ -198,7 +197,7 @@ def test_a_summary_call_on_the_warm_prefix_has_what_was_said():
 def test_what_is_said_at_the_end_of_the_span_comes_before_the_instruction():
     received, _, need = said_early()
     plan = Plan((Insert(after=received.keys[need.span.last], text="the last word", tokens_after=9, ids=("q2",)),))
-    body = messages_of(warm_body(need, received, plan, Recall()))
+    body = messages_of(warm_body(need, received, plan))
 
     assert body[-2]["content"] == "the last word"
 

@@ -6,7 +6,6 @@ from msgspec import structs
 
 from proxy.compaction.policy import CompactPolicy
 from proxy.conversation.edit import EMPTY_PLAN
-from proxy.conversation.recall import Recall
 from proxy.exchange.ready import draft_of, read_lately, reads_more_later, ready_of, session_id
 from proxy.exchange.receive import NO_MEMORY
 from proxy.exchange.weigh import weigh
@@ -38,7 +37,7 @@ def a_draft(plan=EMPTY_PLAN, policy=QUIET, **fields):
 
 
 def ready(draft):
-    return ready_of(draft, Recall(), now=5.0, skipped="", pressed=False)
+    return ready_of(draft, now=5.0, skipped="", pressed=False)
 
 
 def test_a_draft_under_another_plan_is_predicted_anew():

@@ -177,7 +177,7 @@ def test_r12_recorded_conversations_keep_every_byte_of_their_reasoning(name):
         if received is None or not received.view.editable:
             continue
         scale = a_scale(dialect=name, model=received.conversation.model)
-        ready = prepare(received, NO_MEMORY, EAGER, scale, recall=Recall(), now=1.0)
+        ready = prepare(received, NO_MEMORY, EAGER, scale, now=1.0)
         again = receive(dialect_for(path), path, {}, ready.body, caller="me", recall=Recall())
         for number, message in enumerate(received.conversation.messages):
             if any(isinstance(part, Reasoning | ToolCall) for part in message.parts):
@@ -296,7 +296,6 @@ def test_a_call_of_the_clients_own_gets_back_what_is_demanded_too():
         line.memory(a_received(history, caller=line.caller)),
         line.policy,
         line.scale,
-        recall=Recall(),
         now=1.0,
         held_out=True,
     )
@@ -325,4 +324,4 @@ def as_items(line, items):
     body = json.dumps({"model": "m", "input": items}).encode()
     dialect = dialect_for("/v1/responses")
     received = receive(dialect, "/v1/responses", {}, body, caller=line.caller, recall=line.recall)
-    return prepare(received, line.memory(received), line.policy, line.scale, recall=line.recall, now=1.0)
+    return prepare(received, line.memory(received), line.policy, line.scale, now=1.0)

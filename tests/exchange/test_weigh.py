@@ -123,5 +123,5 @@ def test_whatever_is_told_under_a_plan_that_grows_is_what_is_told_under_all_of_i
 
             assert results_under(received, weighed, scale, plan) == results_under(anew, fresh, scale, plan)
             assert standing_tokens(weighed, plan) == standing_tokens(fresh, plan)
-            assert apply_plan(dialect, view, keys, plan, recall) == apply_plan(dialect, anew.view, keys, plan, Recall())
+            assert apply_plan(dialect, view, keys, plan) == apply_plan(dialect, anew.view, keys, plan)
         lines.append((history, edits))

@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.compaction.policy import NO_MODEL, CompactPolicy
-from proxy.conversation.recall import Recall
 from proxy.demo.provider import Rules
 from proxy.exchange.prepare import prepare
 from proxy.exchange.receive import NO_MEMORY
@@ -187,9 +186,9 @@ async def test_on_an_earlier_call_only_what_is_new_is_in_doubt():
 def is_near_at(limit, *, doubt=0.0, learned=NOTHING_LEARNED):
     """Whether a first call whose limit is at this share of its estimate is near."""
     received, scale = a_received([user(words("new", 10_000))], max_tokens=RESERVE), a_scale()
-    total = prepare(received, NO_MEMORY, QUIET, scale, recall=Recall(), now=0.0, learned=learned).context.total
+    total = prepare(received, NO_MEMORY, QUIET, scale, now=0.0, learned=learned).context.total
     policy = replace(QUIET, window=round(limit * total) + RESERVE, doubt=doubt, compact=CompactPolicy())
-    ready = prepare(received, NO_MEMORY, policy, scale, recall=Recall(), now=0.0, learned=learned)
+    ready = prepare(received, NO_MEMORY, policy, scale, now=0.0, learned=learned)
     return exact.is_near(ready, policy, learned)
 
 

@@ -17,7 +17,7 @@ def applied(body: bytes, *make):
     """The body under a plan whose edits are made from the prefix keys."""
     view = DIALECT.view(PATH, {}, body, Recall())
     keys = prefix_keys(b"seed", view.conversation.messages)
-    return apply_plan(DIALECT, view, keys, Plan(tuple(edit(keys) for edit in make)), Recall())
+    return apply_plan(DIALECT, view, keys, Plan(tuple(edit(keys) for edit in make)))
 
 
 def clear(index, part=0):
