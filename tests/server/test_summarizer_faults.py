@@ -27,6 +27,17 @@ CUT = {"chat": "length", "responses": "max_output_tokens", "messages": "max_toke
 FILTERED = {"chat": "content_filter", "responses": "content_filter", "messages": "refusal", "gemini": "SAFETY"}
 
 
+def refusing(name):
+    """A whole answer that ends by itself and holds a refusal; where the format has no place for one, it is empty."""
+    value = whole(name, "")
+    if name == "chat":
+        value["choices"][0]["message"] |= {"content": None, "refusal": RECORD}
+    elif name == "responses":
+        content = [{"type": "refusal", "refusal": RECORD}]
+        value["output"] = [{"type": "message", "role": "assistant", "content": content}]
+    return value
+
+
 def whole(name, text, ended=""):
     """A whole answer in this format; `ended`: not by itself, but for this reason."""
     value = json.loads(BUILDERS[DIALECTS[name]].whole(Answered(text=text, output_tokens=50)))
@@ -61,6 +72,7 @@ FAULTS = {
     "longer than what it replaces": lambda name: answering(200, whole(name, "long " * 20_000)),
     "hardly shorter": lambda name: answering(200, whole(name, "alpha beta gamma delta " * 1100)),
     "refused": lambda name: answering(200, whole(name, "I cannot help with that.", FILTERED[name])),
+    "refused in its own field": lambda name: answering(200, refusing(name)),
     "cut by length": lambda name: answering(200, whole(name, RECORD, CUT[name])),
     "streamed garbage": lambda name: answering(200, b"data: {]\n\ndata: [DONE]\n\n", "text/event-stream"),
     "streamed though whole was asked": lambda name: answering(200, streamed(name), "text/event-stream"),

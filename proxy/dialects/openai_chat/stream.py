@@ -121,7 +121,8 @@ class _Answer:
         if not self.has_content:
             self.has_content = bool(said) or known.calls > 0 or any(delta.get(name) for name in REASONING_FIELDS)
         if self._text is not None:
-            self._text.append((index, said))
+            # A refusal is visible, and no text to go on with.
+            self._text.append((index, _said(delta.get("content"))))
         if choice.get("finish_reason"):
             known.finish = str(choice["finish_reason"])
 

@@ -19,7 +19,8 @@ from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("output", "usage", "input_tokens")
-_TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_REFUSAL_DELTA = "response.refusal.delta"
+_TEXT_DELTAS = frozenset({"response.output_text.delta", _REFUSAL_DELTA})
 _ENDS = frozenset(
     {
         "response.completed",
@@ -46,10 +47,11 @@ class _Reply:
     def text(self) -> str:
         return "".join(self._text or ())
 
-    def say(self, piece: object) -> None:
+    def say(self, piece: object, *, refuses: bool) -> None:
         if isinstance(piece, str):
             self.print.text(piece)
-            if self._text is not None:
+            # A refusal is visible, and no text to go on with.
+            if self._text is not None and not refuses:
                 self._text.append(piece)
 
     def item(self, item: dict[str, Any]) -> None:
@@ -66,7 +68,8 @@ class _Reply:
             self.item(item)
             if item.get("type") == "message":
                 for part in objects(item.get("content")):
-                    self.say(part["text"] if "text" in part else part.get("refusal"))
+                    refuses = "text" not in part
+                    self.say(part.get("refusal") if refuses else part["text"], refuses=refuses)
 
 
 class _Answer:
@@ -93,7 +96,7 @@ class _Answer:
         kind = str(event.get("type") or name)
         if kind in _TEXT_DELTAS:
             self.has_content = True
-            self._reply.say(event.get("delta"))
+            self._reply.say(event.get("delta"), refuses=kind == _REFUSAL_DELTA)
         elif kind == "response.output_item.done":
             self.has_content = True
             item = dict(mapping(event.get("item")))

@@ -31,6 +31,14 @@ def call(index=0, identity="", name="", arguments=""):
     return {"index": index, **({"id": identity} if identity else {}), "function": function}
 
 
+def test_a_refusal_is_content_and_no_text_to_go_on_with():
+    streamed = read(chunk(content="", refusal="I can"), chunk(refusal="not."), chunk(finish="stop"))
+    at_once = whole({"choices": [{"message": {"content": None, "refusal": "I cannot."}, "finish_reason": "stop"}]})
+
+    assert (streamed.text, streamed.has_content) == (at_once.text, at_once.has_content) == ("", True)
+    assert streamed.replies == at_once.replies
+
+
 @pytest.mark.parametrize(
     ("chunks", "done", "outcome"),
     [

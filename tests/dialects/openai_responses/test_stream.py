@@ -57,6 +57,15 @@ def test_the_reply_is_the_same_from_deltas_from_the_last_event_and_from_a_whole_
     assert by_end.finish == "completed"
 
 
+def test_a_refusal_is_content_and_no_text_to_go_on_with():
+    refused = {**MESSAGE, "content": [{"type": "refusal", "refusal": "no"}]}
+    by_deltas = read(sse({"type": "response.refusal.delta", "delta": "no"}, completed(output=[])), keep_text=True)
+    by_end = read(sse(completed(output=[refused])), keep_text=True)
+
+    assert (by_deltas.text, by_deltas.has_content) == (by_end.text, by_end.has_content) == ("", True)
+    assert by_deltas.replies == by_end.replies
+
+
 def test_item_ids_may_change_from_event_to_event():
     rotating = [
         {"type": "response.output_item.added", "output_index": 0, "item": {**CALL, "id": "a"}},
