@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
 from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
@@ -139,24 +141,18 @@ class _Answer:
         answered = bool(choices) or self.usage is not NOT_REPORTED
         ended = (self.done and answered) or (bool(finishes) and all(finishes))
         outcome = "ok" if complete and ended else "truncated"
-        error = self.error or {}
-        code = _code_of(error) if error else None
-        if self.error is not None:
-            outcome = "error"
-        elif "content_filter" in finishes:
+        if "content_filter" in finishes:
             outcome = "blocked"
-        return Observation(
+        told = Observation(
             usage=self.usage,
             outcome=outcome,
-            error_type=str(error.get("type") or code or "error") if error else "",
-            error_code=code,
-            error_text=dumps(error).decode() if error else "",
             replies=tuple([choice.reply(visible, len(choices)) for choice in choices]),
             tool_calls=calls,
             has_content=self.has_content,
             text=_first_text(self._text) if self._text else "",
             finish=choices[0].finish if choices else "",
         )
+        return told if self.error is None else _with_error(told, self.error)
 
 
 class ChatStream:
@@ -212,6 +208,17 @@ def is_usage_only(event_data: bytes) -> bool:
         return False
     chunk = parsed(event_data)
     return isinstance(chunk, dict) and bool(chunk.get("usage")) and not chunk.get("choices") and not chunk.get("error")
+
+
+def _with_error(told: Observation, error: dict[str, Any]) -> Observation:
+    code = _code_of(error)
+    return msgspec.structs.replace(
+        told,
+        outcome="error",
+        error_type=str(error.get("type") or code or "error"),
+        error_code=code,
+        error_text=dumps(error).decode(),
+    )
 
 
 def _code_of(error: dict[str, Any]) -> Any:
