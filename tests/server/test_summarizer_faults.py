@@ -28,11 +28,11 @@ FILTERED = {"chat": "content_filter", "responses": "content_filter", "messages":
 
 
 def refusing(name):
-    """A whole answer that ends by itself and holds a refusal; where the format has no place for one, it is empty."""
+    """A whole answer that ends by itself and holds a refusal."""
     value = whole(name, "")
     if name == "chat":
         value["choices"][0]["message"] |= {"content": None, "refusal": RECORD}
-    elif name == "responses":
+    else:
         content = [{"type": "refusal", "refusal": RECORD}]
         value["output"] = [{"type": "message", "role": "assistant", "content": content}]
     return value
@@ -72,7 +72,6 @@ FAULTS = {
     "longer than what it replaces": lambda name: answering(200, whole(name, "long " * 20_000)),
     "hardly shorter": lambda name: answering(200, whole(name, "alpha beta gamma delta " * 1100)),
     "refused": lambda name: answering(200, whole(name, "I cannot help with that.", FILTERED[name])),
-    "refused in its own field": lambda name: answering(200, refusing(name)),
     "cut by length": lambda name: answering(200, whole(name, RECORD, CUT[name])),
     "streamed garbage": lambda name: answering(200, b"data: {]\n\ndata: [DONE]\n\n", "text/event-stream"),
     "streamed though whole was asked": lambda name: answering(200, streamed(name), "text/event-stream"),
@@ -117,6 +116,16 @@ async def test_a_good_summary_stands_in_each_format(name):
 
     assert answer.status_code == 200
     assert b"Finish the work." in upstream.provider.received[-1].body
+
+
+@pytest.mark.parametrize("name", ["chat", "responses"])
+async def test_a_refusal_in_a_field_of_its_own_is_no_summary(name):
+    upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), answering(200, refusing(name)))
+    async with house_for(upstream) as house:
+        answer = await asked(house, name, long_history())
+
+    assert (answer.status_code, upstream.summaries) == (200, 1)
+    assert b"Finish the work." not in upstream.provider.received[-1].body
 
 
 @pytest.mark.parametrize("name", SPEAKERS)
