@@ -33,6 +33,16 @@ def test_a_conversation_holds_no_more_than_its_room():
     assert found[0] is None
 
 
+def test_an_original_that_is_kept_again_takes_its_room_once():
+    attic, once = an_attic(), an_attic()
+    attic.add("s", [one("a", 500), one("b"), one("a", 10)])
+    attic.add("s", [one("a", 70)])
+    once.add("s", [one("b"), one("a", 70)])
+
+    assert attic.get("s", [key("a"), key("b")]) == [one("a", 70), one("b")]
+    assert attic.held_bytes == once.held_bytes
+
+
 def test_where_all_is_too_much_whole_conversations_go():
     attic = an_attic(room_bytes=80_000)
     for name in ("a", "b", "c"):
