@@ -16,7 +16,7 @@ from proxy.server.incoming import Message
 from proxy.server.keys import KeyRing, with_own_key
 from proxy.settings.detours import detour_of
 from proxy.settings.values import Settings, Upstream
-from proxy.wire.headers import Headers, check_request, to_upstream, wants_websocket
+from proxy.wire.headers import Headers, check_request, lines_of, to_upstream, wants_websocket
 from proxy.wire.path import Route
 
 _MOST_KEPT_BYTES = 8 * 1024
@@ -37,6 +37,8 @@ class Admitted(msgspec.Struct, kw_only=True, eq=False):
     """As it goes on: without the client's key where the upstream has one of its own."""
     headers: Headers
     """As they go on, likewise. The list stays as it is."""
+    lines: bytes
+    """The same as they stand on the wire."""
     key_name: str
     """Of the proxy key that came; empty when none is required."""
     found: str | None = None
@@ -108,13 +110,15 @@ class Door:
         onward = headers
         if own_key:
             onward, query = with_own_key(headers, query, upstream_name=route.upstream_name, api_key=own_key)
+        onward = to_upstream(onward)
         return Admitted(
             named=named,
             route=route,
             way=way,
             target=route.rest_path.encode("latin-1") + (b"?" + query if query else b""),
             query=query,
-            headers=to_upstream(onward),
+            headers=onward,
+            lines=lines_of(onward),
             key_name=key_name,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from proxy.wire.headers import Headers, first, written
+from proxy.wire.headers import Headers, first, lines_of
 from proxy.wire.status import STATUS_LINES
 
 if TYPE_CHECKING:
@@ -233,23 +233,21 @@ class Cycle:
     def _start(self, status: int, headers: Headers, *, body_follows: bool | None = None) -> None:
         length = first(headers, b"content-length")
         missing_bytes = int(length) if length is not None else None
-        chunked = False
-        framing: Headers = []
+        chunked, framing = False, b""
         if self._method == "HEAD" or status in _NO_BODY:
             missing_bytes = 0
         elif missing_bytes is None and self._knows_chunks:
-            chunked = True
-            framing.append((b"transfer-encoding", b"chunked"))
+            chunked, framing = True, b"transfer-encoding: chunked\r\n"
         if not self.keep_alive:
-            framing.append((b"connection", b"close"))
-        head = written(STATUS_LINES[status], headers, framing)
+            framing += b"connection: close\r\n"
+        lines = lines_of(headers)
         # Two bytes behind each line; counting each of them takes twice as long.
-        if len(head) - len(head.translate(None, b"\r\n")) != 2 * (len(headers) + len(framing) + 2):
+        if len(lines) - len(lines.translate(None, b"\r\n")) != 2 * len(headers):
             raise RuntimeError("a header of the answer holds a line end")
         self.started = True
         self._chunked = chunked
         self._missing_bytes = missing_bytes
-        self._head = head
+        self._head = b"%b\r\n%b%b\r\n" % (STATUS_LINES[status], lines, framing)
         if body_follows is None:
             self._connection.loop.call_soon(self._flush)
         elif not body_follows:

@@ -106,19 +106,25 @@ class Exchange:
         is not responded with is closed at the end. `meanwhile` is called once the request is on its way.
         """
         admitted = self.admitted
-        headers = [*(to_upstream(admitted.headers, drop=drop) if drop else admitted.headers), *add]
         if body is None or isinstance(body, bytes):
             if body is not None and not body and first(self.client_headers, b"content-length") is None:
                 body = None
         elif (length := content_length(self.client_headers)) is not None:
-            headers.append((b"content-length", b"%d" % length))
+            add = (*add, (b"content-length", b"%d" % length))
+        changes = bool(drop or add)
+        headers = [*to_upstream(admitted.headers, drop=drop), *add] if changes else admitted.headers
         if meanwhile is not None:
             # In the next turn of the loop: what the engine writes in this one leaves at its end.
             self._terms.loop.call_soon(meanwhile)
         try:
             answer = await self._terms.engine.send(
                 UpstreamRequest(
-                    method=self.method, way=admitted.way, target=admitted.target, headers=headers, body=body
+                    method=self.method,
+                    way=admitted.way,
+                    target=admitted.target,
+                    headers=headers,
+                    lines=None if changes else admitted.lines,
+                    body=body,
                 )
             )
         except UpstreamError:

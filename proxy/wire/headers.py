@@ -97,9 +97,9 @@ def to_client(headers: Headers, *, status: int, drop: Collection[bytes] = ()) ->
     return kept
 
 
-def written(start: bytes, headers: Headers, further: Headers) -> bytes:
-    """A message's head as it stands on the wire: its first line, and one for each header."""
-    return b"\r\n".join((start, *map(_AS_LINE, headers), *map(_AS_LINE, further), b"", b""))
+def lines_of(headers: Headers) -> bytes:
+    """The headers as they stand on the wire, each with the end of its line."""
+    return b"\r\n".join((*map(_AS_LINE, headers), b""))
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -53,6 +53,7 @@ def test_what_follows_from_a_head():
         b"x-b": b"3",
     }
     assert found.headers == [KEY, (b"x-a", b"1"), (b"x-a", b"2")]
+    assert found.lines == b"authorization: Bearer sk-1\r\nx-a: 1\r\nx-a: 2\r\n"
     assert (found.target, found.query, found.way.url_base) == (b"/v1/x?a=b", b"a=b", "http://there")
     assert (found.route.upstream_name, found.key_name) == ("openai", "")
     assert found.caller() == found.caller() != admitted(a_scope()).caller() == ""
@@ -62,6 +63,7 @@ def test_upstreams_own_key_stands_where_the_clients_stood_and_names_nobody():
     found = admitted(a_scope(KEY, query=b"key=sk-1&a=b"), a_door(api_key="sk-own"))
 
     assert found.headers == [(b"authorization", b"Bearer sk-own")]
+    assert found.lines == b"authorization: Bearer sk-own\r\n"
     assert (found.target, found.query) == (b"/v1/x?a=b", b"a=b")
 
 

@@ -102,6 +102,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """As sent, in this order; Host is added. Content-Length is added for `bytes` bodies, and for a body that is an
     iterator the list may hold it; without it such a body goes out chunked."""
     body: bytes | AsyncIterator[bytes] | None
+    lines: bytes | None = None
+    """What `lines_of` makes of the headers, where that is known from an earlier request."""
 
 
 class UpstreamResponse(Protocol):

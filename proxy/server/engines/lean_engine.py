@@ -20,11 +20,10 @@ from proxy.server.engines.authorities import tls_context
 from proxy.server.engines.base import AGE_S, CONNECT_TIMEOUT_S, KEEP_ALIVE_S, UpstreamRequest, Way, probed
 from proxy.server.engines.connection import Connection
 from proxy.server.engines.detour import Detour, detour, tunnel
-from proxy.wire.headers import Headers, first, written
+from proxy.wire.headers import Headers, first, lines_of
 
 _HAPPY_EYEBALLS_S = 0.25
 """Head start of each address before the next is tried beside it (RFC 8305 section 5)."""
-_CHUNKED: Headers = [(b"transfer-encoding", b"chunked")]
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _Key = tuple[str, int, str | None, bool, str]
 """Of connections that may stand for one another: host, port, authorities, whether it is TLS, and the proxy on the way."""
@@ -206,16 +205,18 @@ class _Response:
 
 def _head(request: UpstreamRequest, goal: _Goal) -> tuple[bytes, bool]:
     """The request's head as bytes, and whether its body goes out chunked."""
-    place, headers, body = goal.path, request.headers, request.body
+    place, body = goal.path, request.body
+    lines = request.lines if request.lines is not None else lines_of(request.headers)
     if request.way.detour and not goal.is_tls:
-        place, headers = b"http://%b%b" % (goal.host_header, place), [*detour(request.way.detour).headers, *headers]
-    start = b"%b %b%b HTTP/1.1\r\nhost: %b" % (request.method.encode(), place, request.target, goal.host_header)
-    framing: Headers = []
+        place = b"http://%b%b" % (goal.host_header, place)
+        lines = lines_of(detour(request.way.detour).headers) + lines
+    framing, chunked = b"", False
     if isinstance(body, bytes) or (body is None and request.method in _BODY_METHODS):
-        framing = [(b"content-length", b"%d" % len(body or b""))]
+        framing = b"content-length: %d\r\n" % len(body or b"")
     elif body is not None and first(request.headers, b"content-length") is None:
-        framing = _CHUNKED
-    return written(start, headers, framing), framing is _CHUNKED
+        framing, chunked = b"transfer-encoding: chunked\r\n", True
+    whole = (request.method.encode(), place, request.target, goal.host_header, lines, framing)
+    return b"%b %b%b HTTP/1.1\r\nhost: %b\r\n%b%b\r\n" % whole, chunked
 
 
 def _named(error: Exception) -> str:

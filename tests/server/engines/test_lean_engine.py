@@ -23,6 +23,19 @@ class TestLeanEngine(EngineContract):
         assert (server.connections, len(server.heads)) == (2, 2)
 
 
+async def test_lines_that_are_known_are_not_written_once_more():
+    async with raw_server(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")) as server:
+        engine = LeanEngine()
+        for changes in ({}, {"lines": b"a: 1\r\nb: 2\r\n"}, {"headers": [], "lines": b""}, {"headers": []}):
+            await body_of(
+                await engine.send(a_request(server.url, **({"headers": [(b"a", b"1"), (b"b", b"2")]} | changes)))
+            )
+        await engine.aclose()
+
+    assert server.heads[0] == server.heads[1]
+    assert server.heads[0].replace(b"a: 1\r\nb: 2\r\n", b"") == server.heads[2] == server.heads[3]
+
+
 async def test_a_certificate_that_is_not_trusted_is_said_to_be_so_with_what_to_do(tmp_path):
     tls, _ = a_certificate(tmp_path)
     async with raw_server(answering(b""), tls=tls) as server:
