@@ -17,6 +17,13 @@ from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("choices", "usage")
+# Finish reasons beside OpenAI's (API references of Z.ai, DeepSeek and watsonx, 2026-09; SGLang). Google's own names pass its
+# compatible endpoint as they are.
+_BLOCKED = frozenset(
+    {"content_filter", "sensitive", "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"}
+)
+_FAILED = frozenset({"error", "network_error"})
+_BROKEN_OFF = frozenset({"abort", "insufficient_system_resource", "cancelled", "time_limit"})
 
 
 class _Choice:
@@ -127,6 +134,8 @@ class _Answer:
             self._text.append((index, _said(delta.get("content"))))
         if choice.get("finish_reason"):
             known.finish = str(choice["finish_reason"])
+            if known.finish in _FAILED:
+                self.error = self.error or {"type": known.finish}
 
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""
@@ -139,9 +148,9 @@ class _Answer:
             finishes.add(choice.finish)
         # An end of nothing is none.
         answered = bool(choices) or self.usage is not NOT_REPORTED
-        ended = (self.done and answered) or (bool(finishes) and all(finishes))
+        ended = _BROKEN_OFF.isdisjoint(finishes) and ((self.done and answered) or (bool(finishes) and all(finishes)))
         outcome = "ok" if complete and ended else "truncated"
-        if "content_filter" in finishes:
+        if not _BLOCKED.isdisjoint(finishes):
             outcome = "blocked"
         told = Observation(
             usage=self.usage,

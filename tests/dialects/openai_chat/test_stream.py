@@ -31,6 +31,12 @@ def call(index=0, identity="", name="", arguments=""):
     return {"index": index, **({"id": identity} if identity else {}), "function": function}
 
 
+def test_a_failure_that_only_the_finish_reason_tells_is_named_by_it():
+    assert read(chunk(content="hi"), chunk(finish="network_error")).error_type == "network_error"
+    told = {**chunk(finish="error"), "error": {"type": "overloaded", "message": "x"}}
+    assert read(told).error_type == "overloaded"
+
+
 def test_a_refusal_is_content_and_no_text_to_go_on_with():
     streamed = read(chunk(content="", refusal="I can"), chunk(refusal="not."), chunk(finish="stop"))
     at_once = whole({"choices": [{"message": {"content": None, "refusal": "I cannot."}, "finish_reason": "stop"}]})
@@ -64,6 +70,12 @@ def test_a_refusal_is_content_and_no_text_to_go_on_with():
         ([], True, "truncated"),
         ([chunk(content="hi"), chunk(finish="length")], True, "ok"),
         ([chunk(content="hi"), chunk(finish="content_filter")], True, "blocked"),
+        ([chunk(finish="sensitive")], True, "blocked"),
+        ([chunk(finish="PROHIBITED_CONTENT")], True, "blocked"),
+        # The provider says itself that it broke off, or why it failed, and ends the stream as always.
+        ([chunk(content="hi"), chunk(finish="insufficient_system_resource", usage=USAGE)], True, "truncated"),
+        ([chunk(content="hi"), chunk(finish="abort"), {"choices": [], "usage": USAGE}], True, "truncated"),
+        ([chunk(content="hi"), chunk(finish="network_error")], True, "error"),
         ([chunk(content="hi"), {"error": {"message": "late", "code": 504}}], True, "error"),
         ([{"object": "error", "message": "vLLM's own form"}], False, "error"),
     ],
