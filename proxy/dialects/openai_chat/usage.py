@@ -12,6 +12,8 @@ from proxy.tokens.usage import NOT_REPORTED, Usage
 class _Inside(msgspec.Struct, frozen=True, gc=False):
     cached_tokens: Count = None
     cache_write_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    """DashScope's name for it."""
     audio_tokens: Count = None
 
 
@@ -29,6 +31,8 @@ class _Reported(msgspec.Struct, frozen=True, gc=False):
     completion_tokens_details: _Outside | None = None
     prompt_cache_hit_tokens: Count = None
     cached_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    """Vercel's gateway and LiteLLM tell here what was written to the cache."""
     reasoning_tokens: Count = None
 
 
@@ -63,7 +67,10 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
         return NOT_REPORTED
     inside = said.prompt_tokens_details or _NOTHING_INSIDE
     outside = said.completion_tokens_details or _NOTHING_OUTSIDE
-    cached, reasoning = inside.cached_tokens, outside.reasoning_tokens
+    cached, written, reasoning = inside.cached_tokens, inside.cache_write_tokens, outside.reasoning_tokens
+    if written is None:
+        written = inside.cache_creation_input_tokens
+        written = said.cache_creation_input_tokens if written is None else written
     if cached is None:
         cached = said.cached_tokens if said.prompt_cache_hit_tokens is None else said.prompt_cache_hit_tokens
     if reasoning is None:
@@ -80,7 +87,7 @@ def normal_form(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=whole_input(prompt, cached),
         cache_read_tokens=cached,
-        cache_write_tokens=inside.cache_write_tokens,
+        cache_write_tokens=written,
         output_tokens=completion,
         reasoning_tokens=reasoning,
     )

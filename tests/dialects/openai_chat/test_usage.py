@@ -10,6 +10,8 @@ CASES = [
     ("OpenAI", {**PLAIN, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}, "completion_tokens_details": {"reasoning_tokens": 3}}, (10, 4, 2, 5, 3)),
     ("OpenAI, a full cache", {"prompt_tokens": 184_704, "completion_tokens": 9, "total_tokens": 184_713, "prompt_tokens_details": {"cached_tokens": 183_936}}, (184_704, 183_936, None, 9, None)),
     ("DeepSeek", {**PLAIN, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2}, (10, 8, None, 5, None)),
+    ("DashScope, explicit cache", {**PLAIN, "prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 8, "cache_type": "ephemeral"}}, (10, 0, 8, 5, None)),
+    ("Vercel's gateway", {**PLAIN, "prompt_tokens_details": {"cached_tokens": 1}, "cache_creation_input_tokens": 7}, (10, 1, 7, 5, None)),
     ("Together, Moonshot", {**PLAIN, "cached_tokens": 6}, (10, 6, None, 5, None)),
     ("xAI hides its reasoning", {"prompt_tokens": 470, "completion_tokens": 68, "total_tokens": 723, "completion_tokens_details": {"reasoning_tokens": 185}}, (470, None, None, 253, 185)),
     ("xAI leaves the cache out", {"prompt_tokens": 500, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2000}}, (2500, 2000, None, 1, None)),
