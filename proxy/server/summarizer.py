@@ -45,7 +45,7 @@ LATCH_S = 300.0
 _LATCH_AFTER = 3
 _MOST_RESTING = 256
 _MOST_BYTES = 4 * 1024 * 1024
-_FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "completed", ""})
+_FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "completed", "eos", "eos_token", ""})
 
 log = structlog.get_logger("proxy")
 

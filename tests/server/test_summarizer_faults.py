@@ -118,6 +118,15 @@ async def test_a_good_summary_stands_in_each_format(name):
     assert b"Finish the work." in upstream.provider.received[-1].body
 
 
+@pytest.mark.parametrize("ended", ["eos", "eos_token"])
+async def test_the_end_that_together_and_hugging_face_name_is_one(ended):
+    upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), answering(200, whole("chat", RECORD, ended)))
+    async with house_for(upstream) as house:
+        await asked(house, "chat", long_history())
+
+    assert b"Finish the work." in upstream.provider.received[-1].body
+
+
 @pytest.mark.parametrize("name", ["chat", "responses"])
 async def test_a_refusal_in_a_field_of_its_own_is_no_summary(name):
     upstream = Troubled(a_provider(models=("demo-model",), window=WINDOW), answering(200, refusing(name)))
