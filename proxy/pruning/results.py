@@ -100,9 +100,9 @@ def _calls(message: Message) -> int:
 
 @by_hash(most=16_384)
 def _canonical(arguments: str) -> bytes:
-    """16 bytes for arguments without the order of their keys; for those as they are when they are not JSON."""
+    """16 bytes for arguments without the order of their keys; for those as they are when they are not JSON, or too deep."""
     try:
         canonical = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONDecodeError:
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         canonical = arguments.encode("utf-8", "surrogatepass")
     return blake2b(canonical, digest_size=16).digest()

@@ -1,5 +1,6 @@
 """What never changes about a result."""
 
+import pytest
 from msgspec.structs import replace
 
 from proxy.conversation.edit import Replace
@@ -28,6 +29,20 @@ def test_an_orphan_has_no_call():
     (orphan,) = results([user(), result("a", "1")])
 
     assert (orphan.call, orphan.made, orphan.call_message, orphan.calls) == (None, None, -1, -1)
+
+
+@pytest.mark.parametrize("arguments", ["[" * 900 + "]" * 900, '{"a":' * 300 + "1" + "}" * 300, "not JSON", "\ud800"])
+def test_arguments_that_cannot_be_put_in_order_are_told_apart_as_they_are(arguments):
+    first, again, other = results(
+        [
+            *(call("1", "f", arguments), result("1", "x")),
+            *(call("2", "f", arguments), result("2", "x")),
+            *(call("3", "f", arguments + " "), result("3", "x")),
+        ]
+    )
+
+    assert first.made == again.made
+    assert first.made != other.made
 
 
 def test_the_order_of_arguments_makes_no_other_call():
