@@ -69,7 +69,7 @@ def read_history(
         messages = earlier.messages[:shared]
         if earlier.spans[shared - 1][1] >= _TAKES_OVER * earlier.spans[-1][1]:
             instead_of = earlier
-        grows = shared == len(earlier.messages)
+        grows = shared == len(earlier.messages) and recall.lines.has_room(len(body), shared + len(new))
         notes = Notes(shared, earlier.notes, goes_on=2 * shared > len(earlier.messages))
         asked_at = earlier.asked_at
     else:

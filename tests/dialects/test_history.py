@@ -97,6 +97,17 @@ def test_a_growing_line_parses_only_its_new_messages(path, field):
 
 
 @pytest.mark.parametrize(("path", "field"), CASES)
+def test_what_a_line_has_no_room_for_is_remembered_message_by_message(path, field):
+    bodies = [a_body(field, turns) for turns in (20, 26, 28)]
+    # The first body just has room.
+    recall = Recall(room_bytes=6 * len(bodies[0]))
+    views = [read(path, body, recall)[0] for body in bodies]
+
+    assert [anew(view, *views[:number]) for number, view in enumerate(views)][1:] == [6, 2]
+    assert [view.notes.shared for view in views] == [0, *[len(views[0].conversation.messages)] * 2]
+
+
+@pytest.mark.parametrize(("path", "field"), CASES)
 def test_lines_that_take_turns_behind_where_they_part_remember_what_each_has_said(path, field):
     recall, views = Recall(), []
     for turns in (40, 42, 44, 42, 44, 42, 44):
