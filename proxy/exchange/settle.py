@@ -62,7 +62,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     possible = is_possible(usage, window=ready.context.window, sent_estimate=expected)
     outcome = _outcome(observation, circumstances)
     advances = outcome in ("ok", "blocked") or (outcome in ("truncated", "client_closed") and possible)
-    charged = NOT_REPORTED if _exceeds(usage, ready.context.window) else usage
+    charged = usage if possible or not _exceeds(usage, ready.context.window) else NOT_REPORTED
     money = money_of(ready, charged, circumstances.price, circumstances.habit)
     anchor = None
     if advances and ready.received.keys:
@@ -100,19 +100,18 @@ def _exceeds(usage: Usage, window: int | None) -> bool:
 
 
 def _others(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
-    held, earlier = _held(ready, anchor, response_id), aside(ready, anchor)
+    moves = ready.received.conversation.server_moves and anchor.usage is not None
+    held = _held(ready, anchor, response_id, moves=moves) if response_id or moves else ()
+    earlier = aside(ready, anchor)
     return held if earlier is None else (*held, earlier)
 
 
-def _held(ready: Ready, anchor: Anchor, response_id: str) -> tuple[Anchor, ...]:
+def _held(ready: Ready, anchor: Anchor, response_id: str, *, moves: bool) -> tuple[Anchor, ...]:
     """Under the answer's own id, and under the id of a conversation, which moves on with every call.
 
     An answer that comes later (`background`) has an id, but no usage yet: what goes on from it is the same session.
     """
     received = ready.received
-    moves = received.conversation.server_moves and anchor.usage is not None
-    if not response_id and not moves:
-        return ()
     keys = [history_key(received.seed, response_id)] if response_id else []
     if moves:
         keys.append(received.origin)

@@ -60,9 +60,12 @@ class Outlet:
             if self._waiting_bytes + len(lines) > _MOST_BYTES:
                 self.lost += lines.count(b"\n")
                 return
-            self._waiting.append(lines)
-            self._waiting_bytes += len(lines)
-            self._pour()
+            # Mostly nothing waits, and there is room for all of it.
+            rest = lines if self._waiting else lines[self._written(lines) :]
+            if rest:
+                self._waiting.append(rest)
+                self._waiting_bytes += len(rest)
+                self._pour()
 
     def close(self) -> None:
         """Write what waits, as far as it goes within half a second. For the end of the process."""
