@@ -65,6 +65,7 @@ class Outlet:
             if rest:
                 self._waiting.append(rest)
                 self._waiting_bytes += len(rest)
+            if self._waiting:
                 self._pour()
 
     def close(self) -> None:
