@@ -111,6 +111,14 @@ def tells_error(answer: object) -> bool:
     return isinstance(answer, dict) and any(map(answer.get, _ERROR_WORDS)) and not any(map(answer.get, _WRAPPERS))
 
 
+def as_text(error: Mapping[str, Any]) -> str:
+    """A provider's error as JSON; empty for none, and for one that is nested too deep to be written again."""
+    try:
+        return dumps(error).decode() if error else ""
+    except RecursionError:
+        return ""
+
+
 class WholeAnswer:
     """Collects one JSON text, bounded; also with blank lines before it (DeepSeek keeps connections alive so)."""
 

@@ -32,10 +32,13 @@ class Room:
 
 
 def packed(slots: Sequence[tuple[int, Any]], *, sealed: bool) -> str:
-    """The stored form; empty for nothing or too much. `sealed`: signed or encrypted, so bound to what stood before."""
+    """The stored form; empty for nothing, too much, or what is nested too deep to be written. `sealed`: signed or encrypted, so bound to what stood before."""
     if not slots:
         return ""
-    raw = dumps({"sealed": sealed, "slots": slots})
+    try:
+        raw = dumps({"sealed": sealed, "slots": slots})
+    except RecursionError:
+        return ""
     return raw.decode() if len(raw) <= MOST_BYTES else ""
 
 

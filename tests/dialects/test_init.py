@@ -39,3 +39,15 @@ def test_no_path_belongs_to_two_dialects():
         found = {dialect.name for pattern, dialect in DIALECTS if pattern.search(path)}
 
         assert len(found) == 1, path
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/models/m:generateContent"]
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_nested_as_deep_as_can_be_read_is_an_error(path, stream):
+    said = b'{"error":{"message":' + b"[" * 1000 + b"]" * 1000 + b"}}"
+    reader = dialect_for(path).reader(stream=stream)
+    reader.feed(b"data: " + said + b"\n\n" if stream else said)
+
+    assert reader.finish(complete=True).outcome == "error"

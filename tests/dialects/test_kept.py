@@ -16,6 +16,14 @@ def test_what_was_packed_is_unpacked_by_position():
 
 def test_nothing_and_too_much_are_not_kept():
     assert packed([], sealed=True) == ""
+
+
+def test_what_is_nested_too_deep_to_be_written_is_not_kept():
+    deep: list = []
+    for _ in range(200_000):
+        deep = [deep]
+
+    assert packed([(0, deep)], sealed=True) == ""
     assert packed([(0, "x" * MOST_BYTES)], sealed=False) == ""
 
 

@@ -8,9 +8,8 @@ from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
 from proxy.dialects.anthropic_messages.usage import begun, compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import WholeAnswer, as_text, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.ledger.records import Reply
-from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("content", "usage", "input_tokens")
@@ -130,7 +129,7 @@ class _Answer:
             outcome=outcome,
             error_type=str(error.get("type") or code or "error") if self._error is not None else "",
             error_code=code if isinstance(code, int | str) else None,
-            error_text=dumps(error).decode() if error else "",
+            error_text=as_text(error),
             replies=(self._reply(),) if answered else (),
             tool_calls=self._calls,
             server_edited=self._server_edited,

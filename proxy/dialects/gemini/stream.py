@@ -8,13 +8,12 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import as_text, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.dialects.gemini.contents import parts_of
 from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, merged, usage_of
 from proxy.dialects.unannounced import NOT_YET
 from proxy.ledger.records import Reply
-from proxy.wire.body import dumps
 from proxy.wire.elements import ElementSplitter
 from proxy.wire.sse import EventSplitter
 
@@ -120,7 +119,7 @@ class _Answer:
             outcome=outcome,
             error_type=str(error.get("status") or code or "error") if error else "",
             error_code=code,
-            error_text=dumps(error).decode() if error else "",
+            error_text=as_text(error),
             replies=tuple(
                 Reply(
                     fingerprint=candidate.print.digest(),

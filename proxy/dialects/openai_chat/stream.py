@@ -7,13 +7,12 @@ import msgspec
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import WholeAnswer, as_text, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.dialects.openai_chat.reasoning import PLACES, KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
-from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("choices", "usage")
@@ -226,7 +225,7 @@ def _with_error(told: Observation, error: dict[str, Any]) -> Observation:
         outcome="error",
         error_type=str(error.get("type") or code or "error"),
         error_code=code,
-        error_text=dumps(error).decode(),
+        error_text=as_text(error),
     )
 
 

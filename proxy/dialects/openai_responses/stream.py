@@ -9,13 +9,12 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, has_any, mapping, objects, parsed, tells_error
+from proxy.dialects.fields import WholeAnswer, as_text, has_any, mapping, objects, parsed, tells_error
 from proxy.dialects.openai_responses.items import COMPACTIONS, call_name
 from proxy.dialects.openai_responses.reasoning import kept_items
 from proxy.dialects.openai_responses.usage import usage_of
 from proxy.ledger.records import Reply
 from proxy.tokens.usage import NOT_REPORTED
-from proxy.wire.body import dumps
 from proxy.wire.sse import EventSplitter
 
 _OF_ANSWERS = ("output", "usage", "input_tokens")
@@ -155,7 +154,7 @@ class _Answer:
             outcome=outcome,
             error_type=(kind if kind not in ("", "error") else str(code or "error")) if outcome == "error" else "",
             error_code=code,
-            error_text=dumps(error).decode() if error else "",
+            error_text=as_text(error),
             replies=(said,) if self.has_content else (),
             tool_calls=reply.calls,
             response_id=self.response_id,
