@@ -111,7 +111,14 @@ def tells_error(answer: object) -> bool:
     return isinstance(answer, dict) and any(map(answer.get, _ERROR_WORDS)) and not any(map(answer.get, _WRAPPERS))
 
 
-def as_text(error: Mapping[str, Any]) -> str:
+def error_of(said: object) -> dict[str, Any]:
+    """A provider's error as an object, also where something else stands in its place."""
+    if isinstance(said, dict):
+        return said
+    return {"message": said if isinstance(said, str) else as_text(said)}
+
+
+def as_text(error: object) -> str:
     """A provider's error as JSON; empty for none, and for one that is nested too deep to be written again."""
     try:
         return dumps(error).decode() if error else ""

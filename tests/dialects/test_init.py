@@ -45,8 +45,9 @@ def test_no_path_belongs_to_two_dialects():
     "path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/models/m:generateContent"]
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_error_nested_as_deep_as_can_be_read_is_an_error(path, stream):
-    said = b'{"error":{"message":' + b"[" * 1000 + b"]" * 1000 + b"}}"
+@pytest.mark.parametrize(("before", "behind"), [(b'{"message":', b"}"), (b"", b"")], ids=["in it", "in its place"])
+def test_an_error_nested_as_deep_as_can_be_read_is_an_error(path, stream, before, behind):
+    said = b'{"error":' + before + b"[" * 1000 + b"1" + b"]" * 1000 + behind + b"}"
     reader = dialect_for(path).reader(stream=stream)
     reader.feed(b"data: " + said + b"\n\n" if stream else said)
 

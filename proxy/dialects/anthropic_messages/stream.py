@@ -8,7 +8,17 @@ from proxy.dialects.anthropic_messages.reasoning import KeptReasoning
 from proxy.dialects.anthropic_messages.usage import begun, compacted, context_of, merged, normal_form
 from proxy.dialects.anthropic_messages.view import SERVER_CALLS
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, as_text, has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import (
+    WholeAnswer,
+    as_text,
+    error_of,
+    has_any,
+    mapping,
+    name_of,
+    objects,
+    parsed,
+    tells_error,
+)
 from proxy.ledger.records import Reply
 from proxy.wire.sse import EventSplitter
 
@@ -110,7 +120,7 @@ class _Answer:
         return Reply(fingerprint=self._print.digest(), calls=self._calls, reasoning=kept)
 
     def _fail(self, error: object) -> None:
-        self._error = error if isinstance(error, dict) else {"message": str(error)}
+        self._error = error_of(error)
 
     def observation(self, *, complete: bool) -> Observation:
         """The sum of it. Complete means: the transport ended cleanly."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import as_text, has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import as_text, error_of, has_any, mapping, name_of, objects, parsed, tells_error
 from proxy.dialects.gemini.contents import parts_of
 from proxy.dialects.gemini.reasoning import KeptSignatures
 from proxy.dialects.gemini.usage import is_reported, merged, usage_of
@@ -84,7 +84,7 @@ class _Answer:
         self._blocked = self._blocked or str(mapping(inner.get("promptFeedback")).get("blockReason") or "")
         error = inner.get("error")
         if error:
-            self._error = error if isinstance(error, dict) else {"message": str(error)}
+            self._error = error_of(error)
         elif not has_any(inner, _OF_ANSWERS) and tells_error(inner):
             self._error = inner
         for candidate in objects(inner.get("candidates")):

@@ -7,7 +7,17 @@ import msgspec
 
 from proxy.conversation.fingerprint import ReplyPrint
 from proxy.dialects.base import Observation
-from proxy.dialects.fields import WholeAnswer, as_text, has_any, mapping, name_of, objects, parsed, tells_error
+from proxy.dialects.fields import (
+    WholeAnswer,
+    as_text,
+    error_of,
+    has_any,
+    mapping,
+    name_of,
+    objects,
+    parsed,
+    tells_error,
+)
 from proxy.dialects.openai_chat.reasoning import PLACES, KeptReasoning
 from proxy.dialects.openai_chat.usage import usage_of
 from proxy.dialects.openai_chat.view import REASONING_FIELDS
@@ -108,7 +118,7 @@ class _Answer:
             # Some report with every chunk; a chunk of usage alone is the last one.
             self.done = self.done or not choices
         if answer.get("error"):
-            self.error = answer["error"] if isinstance(answer["error"], dict) else {"message": str(answer["error"])}
+            self.error = error_of(answer["error"])
         elif "error" in (answer.get("object"), answer.get("type"), name):
             self.error = answer
         elif not choices and (said := mapping(answer.get("base_resp"))).get("status_code"):
