@@ -116,7 +116,7 @@ def _counted(text: str) -> dict[str, int]:
     return found
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=16384)
 def _word_in(run: str) -> str:
     """The identifier in a run of such characters; empty where there is none, or where it is too long to be one."""
     word = run.strip(_EDGE) if len(run) <= _LONGEST else ""
