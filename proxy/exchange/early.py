@@ -23,6 +23,7 @@ from proxy.pruning.reading import shows_failure
 from proxy.pruning.situation import Situation, sent_before, stays_cached
 from proxy.pruning.standing import first_open, is_protected
 from proxy.pruning.worth import cached_behind, doubtful_share, ratios, stake_of, turns_left
+from proxy.tokens.pieces import counted
 
 _LEAST_TOKENS = 4_000
 """What a record must take out, scaled down for windows under 100,000 tokens: for less nothing is worth being forgotten."""
@@ -54,7 +55,7 @@ def early_record(
     if not _pays(situation, span, behind, int(_ABOUT * whole)):
         return None
     text = yield from _written(situation, first, end, int(_NAMES_SHARE * whole), protected_tools)
-    after = situation.count(text) + _ENVELOPE
+    after = (yield from counted(text, situation.count)) + _ENVELOPE
     if not _pays(situation, span, behind, after):
         return None
     return Summarise(
@@ -161,7 +162,8 @@ def _written(
     for number, message in enumerate(messages):
         if number not in hidden:
             known.update(_names(message, results=False))
-    return with_names(text, best_of(found, situation.count, room_tokens, known))
+    names = yield from best_of.steps(found, situation.count, room_tokens, known)
+    return with_names(text, names)
 
 
 def _read(steps: Sequence[Message]) -> Steps[Counter[str]]:

@@ -7,12 +7,15 @@ result therefore keeps most of what is needed. Names that stand elsewhere in the
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 
 from proxy.conversation.recall import remembered
+from proxy.conversation.steps import Steps, Stepwise
 from proxy.pruning.beginnings import without_beginnings
+from proxy.tokens.pieces import counted
 
 _CHARACTERS = frozenset(b"_$@~./\\:+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _BLANKED = bytes(code if code in _CHARACTERS else ord(" ") for code in range(256))
@@ -25,6 +28,8 @@ _DIGITS = frozenset("0123456789")
 _EDGE = ".:-+/\\~@$"
 
 _GENEROUS = 1.4
+_STEP_WORDS = 4096
+"""Looked at in up to 2 ms."""
 
 _WEIGHT = {"symbol": 8, "file": 8, "path": 4, "id": 3, "number": 2, "url": 1}
 """How much likelier one kind is to be quoted than another, in round figures: symbols and file names of program code are
@@ -43,19 +48,17 @@ def identifiers(
     return best_of(words(text), count, room_tokens, known)
 
 
+@Stepwise
 def best_of(
     found: Mapping[str, int], count: Callable[[str], int], room_tokens: int, known: Collection[str] = ()
-) -> tuple[str, ...]:
+) -> Steps[tuple[str, ...]]:
     """The same from identifiers with their frequency."""
     ranked: list[tuple[float, int, str]] = []
-    for word, times in found.items():
-        if word not in known:
-            # Behind a space, in pieces of about three digits, or of more letters.
-            if word.isdigit():
-                weight, tokens = _NUMBER_WEIGHT, 1 + len(word) // 3
-            else:
-                weight, tokens = _WEIGHT[_kind_of_name(word)], 1 + len(word) // 5
-            ranked.append(((weight * (1 + math.log2(times)) if times > 1 else weight) / tokens, tokens, word))
+    every = iter(found.items())
+    while some := list(islice(every, _STEP_WORDS)):
+        _rank(some, known, ranked)
+        if len(some) == _STEP_WORDS:
+            yield
     ranked.sort(key=itemgetter(0), reverse=True)
     # Counting each word would take longer than everything else: the best few are taken by a rough measure that is rather
     # too generous, then counted as a whole and cut until they fit.
@@ -65,11 +68,26 @@ def best_of(
         if tokens <= left:
             kept.append(word)
             left -= tokens
-        elif left <= 0:
+        elif left < 1:
             break
-    while kept and (tokens := count(" ".join(kept))) > room_tokens:
+    while kept:
+        tokens = yield from counted(" ".join(kept), count)
+        if tokens <= room_tokens:
+            break
         del kept[min(len(kept) - 1, len(kept) * room_tokens // tokens) :]
     return tuple(filter(set(kept).__contains__, found))
+
+
+def _rank(some: Iterable[tuple[str, int]], known: Collection[str], ranked: list[tuple[float, int, str]]) -> None:
+    """Add what is not known, each with its likelihood and about the tokens that it takes."""
+    for word, times in some:
+        if word not in known:
+            # Behind a space, in pieces of about three digits, or of more letters.
+            if word.isdigit():
+                weight, tokens = _NUMBER_WEIGHT, 1 + len(word) // 3
+            else:
+                weight, tokens = _WEIGHT[_kind_of_name(word)], 1 + len(word) // 5
+            ranked.append(((weight * (1 + math.log2(times)) if times > 1 else weight) / tokens, tokens, word))
 
 
 @remembered(room_bytes=12 * 1024 * 1024)

@@ -26,8 +26,8 @@ from proxy.server.past import remember
 from proxy.server.policies import Known
 from proxy.server.reading import read, weigh_all
 from proxy.server.relay import Exchange
-from proxy.server.tokenizers import PIECE_CHARS
 from proxy.settings.values import Mode
+from proxy.tokens.pieces import PIECE_CHARS
 
 _MODE_HEADER = "x-context-mode"
 _READ_HEADERS = frozenset(name.encode() for name in (_MODE_HEADER, *LABEL_HEADERS))

@@ -18,8 +18,9 @@ from proxy.exchange.weigh import known_weights
 from proxy.pruning.plan import read_names
 from proxy.server.call import Shared
 from proxy.server.relay import Exchange
-from proxy.server.tokenizers import PIECE_CHARS, warm
+from proxy.server.tokenizers import warm
 from proxy.tokens.estimate import Scale, texts_of
+from proxy.tokens.pieces import PIECE_CHARS
 
 _LONG_BYTES = 128 * 1024
 """So much of a new history takes some 10 ms, of which counting is the most."""

@@ -24,7 +24,7 @@ import gzip
 import importlib.machinery
 import importlib.util
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -33,14 +33,12 @@ from typing import Final
 from proxy.conversation.edit import well_formed
 from proxy.conversation.model import Conversation
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb, texts_of
+from proxy.tokens.pieces import PIECE_CHARS, pieces
 
 DEFAULT_ENCODING: Final = "o200k_base"
 RULE: Final = "characters"
 """Name of the rule of thumb, where one wishes for it."""
 ENCODINGS: Final = ("o200k_base", "cl100k_base", RULE)
-
-PIECE_CHARS: Final = 16_384
-"""Counted at one go: 0.7 ms of ordinary text, 2 ms of the worst kind."""
 
 _MADV_DONTNEED: Final = 4
 """linux/mman.h"""
@@ -137,33 +135,6 @@ class Scales:
 
     def _made(self, encoding: str, dialect: str, model: str) -> Scale:
         return Scale(encoding=encoding, count=counter(encoding), dialect=dialect, model=model, memo=self._memo)
-
-
-def pieces(text: str, size: int = PIECE_CHARS) -> Iterator[str]:
-    """The text in pieces of at most `size` characters, cut where no token crosses as far as there is such a place."""
-    start = 0
-    while len(text) - start > size:
-        cut = _cut(text, start + size // 2, start + size)
-        yield text[start:cut]
-        start = cut
-    yield text[start:]
-
-
-def _cut(text: str, least: int, most: int) -> int:
-    """Index of a safe cut in text[least:most], else `most`.
-
-    Both encodings split before a word's own space, and behind a line's end unless white space or "/" follows.
-    """
-    at = most
-    while (at := text.rfind("\n", least, at)) != -1:
-        after = text[at + 1]
-        if not after.isspace() and after != "/":
-            return at + 1
-    at = most
-    while (at := text.rfind(" ", least, at)) != -1:
-        if text[at - 1].isalpha() and text[at + 1].isalpha():
-            return at
-    return most
 
 
 async def warm(scale: Scale, conversation: Conversation, known: int = 0) -> None:

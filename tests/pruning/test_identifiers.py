@@ -1,3 +1,4 @@
+import math
 import re
 from collections import Counter
 
@@ -6,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proxy.pruning.beginnings import without_beginnings
-from proxy.pruning.identifiers import identifiers, kind_of, words, words_of_json
+from proxy.pruning.identifiers import best_of, identifiers, kind_of, words, words_of_json
 from tests.pruning.builders import count
 
 
@@ -72,6 +73,33 @@ def test_they_fit_into_the_room_and_stand_in_the_text(text, room):
     assert count(" ".join(kept)) <= room or not kept
     assert all(word in text for word in kept)
     assert len(set(kept)) == len(kept)
+
+
+@given(
+    st.dictionaries(st.text("ab1_.", min_size=4, max_size=14).filter(kind_of), st.integers(1, 9)), st.integers(0, 60)
+)
+def test_the_likeliest_for_their_room_are_chosen_and_of_equals_the_first(found, room):
+    weights = {"symbol": 8, "file": 8, "path": 4, "id": 3, "number": 2, "url": 1}
+
+    def tokens(word):
+        return 1 + len(word) // (3 if word.isdigit() else 5)
+
+    left, chosen = room * 1.4, set()
+    for word in sorted(found, key=lambda word: -weights[kind_of(word)] * (1 + math.log2(found[word])) / tokens(word)):
+        if tokens(word) <= left:
+            chosen.add(word)
+            left -= tokens(word)
+
+    # Counted as nothing, all of them fit.
+    assert best_of(found, lambda text: 0, room) == tuple(word for word in found if word in chosen)
+
+
+def test_very_many_words_are_looked_at_with_turns_for_others_in_between():
+    found = {f"word_{number}": 1 for number in range(20_000)}
+    steps = best_of.steps(found, count, 30_000)
+
+    assert len(list(steps)) > 10
+    assert len(best_of(found, count, 30_000)) > 5_000
 
 
 def test_the_frequency_of_words_is_counted_without_their_punctuation():

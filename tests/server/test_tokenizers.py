@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from proxy.conversation.model import NO_TOOLS, Conversation, Message, Text, ToolCall, ToolResult, Tools
 from proxy.server import tokenizers
 from proxy.server.tokenizers import (
-    PIECE_CHARS,
     Counter,
     Scales,
     counter,
     is_known_tokenizer,
-    pieces,
     tokenizer_for,
     warm,
 )
 from proxy.tokens.estimate import Memo, Scale, rule_of_thumb
+from proxy.tokens.pieces import PIECE_CHARS, pieces
 from tests.bench.worst_texts import WORST
 from tests.builders import weigh_request
 
@@ -215,14 +214,6 @@ def test_without_the_package_the_binding_says_so(monkeypatch):
 
 
 # Long texts
-
-
-@given(text=st.text(max_size=300), size=st.integers(2, 40))
-def test_pieces_join_to_the_text_and_are_bounded(text, size):
-    found = list(pieces(text, size))
-
-    assert "".join(found) == text
-    assert all(len(piece) <= size for piece in found)
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
