@@ -2,7 +2,7 @@
 
 import msgspec
 
-from proxy.conversation.edit import first_of
+from proxy.conversation.edit import Summarise, first_of
 from proxy.exchange.measure import standing_tokens
 from proxy.exchange.ready import Ready
 from proxy.exchange.warmth import other_head
@@ -12,6 +12,9 @@ from proxy.pricing.cost import cost
 from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.context import ContextSize
 from proxy.tokens.usage import NOT_REPORTED, Usage
+
+_SURELY_CACHED = 4
+"""Times a cache's minimum, which is not known for certain: from there on nothing is too small for it."""
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +36,7 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
         unpruned = max(unpruned, _possible(unpruned + removed, ready.context))
     paid = cost(usage, price)
     # A call from which nothing was taken cost what it cost: no simulation is as true as the bill.
-    same = removed == 0 and (before is None or before.removed_tokens == 0)
+    same = removed == 0 and (before is None or before.removed_tokens == 0) and not ready.marked
     return Money(
         paid=paid,
         unpruned=paid if same else cost(_simulated(ready, usage, habit, unpruned), price),
@@ -51,22 +54,60 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
     """What the provider would have reported for the request as the client sent it: `unpruned` tokens of input."""
     before = ready.before
     earlier = before.usage if before is not None and before.usage is not None else NOT_REPORTED
+    read = _observed(ready, usage, earlier, habit)
+    shared, warm, idle_s = (read, read, 0.0) if read is not None else _expected(ready, usage, habit)
+    return simulate(
+        habit,
+        input_tokens=unpruned,
+        shared_tokens=shared,
+        warm_tokens=warm,
+        idle_s=idle_s,
+        output_tokens=usage.output_tokens,
+        caches=not ready.marked and (_cached(usage) or _cached(earlier)),
+        hour=usage.keeps_an_hour or earlier.keeps_an_hour,
+    )
+
+
+def _expected(ready: Ready, usage: Usage, habit: CacheHabit) -> tuple[int, int, float]:
+    """Tokens shared with the call before, those of it that were warm, and for how many seconds nobody had asked for them."""
+    before = ready.before
     idle_s = ready.anchor.at - before.at if before is not None else 0.0
     shared = _shared(before)
     if before is not None and other_head(before, ready.anchor.system_digest, ready.anchor.tools_digest):
         # Both requests have the same head, and what is new in it stands in front of the history.
         read = usage.cache_read_tokens or 0
         shared = shared if _was_warm(ready, usage) else min(read, ready.weighed.system + ready.weighed.tools)
-    return simulate(
-        habit,
-        input_tokens=unpruned,
-        shared_tokens=shared,
-        warm_tokens=ready.anchor.warm_tokens,
-        idle_s=0.0 if idle_s > habit.ttl_s and _was_warm(ready, usage) else idle_s,
-        output_tokens=usage.output_tokens,
-        caches=_cached(usage) or _cached(earlier),
-        hour=usage.keeps_an_hour or earlier.keeps_an_hour,
-    )
+    return shared, ready.anchor.warm_tokens, 0.0 if idle_s > habit.ttl_s and _was_warm(ready, usage) else idle_s
+
+
+def _observed(ready: Ready, usage: Usage, earlier: Usage, habit: CacheHabit) -> int | None:
+    """What would have been read unpruned, by what was read: the cache knows best what of a history it has lost, and why.
+
+    None where that says nothing: an edit of what had been sent has broken the cache, or has left too little for it.
+    """
+    read = usage.cache_read_tokens
+    if read is None or ready.inputs.edited or any(isinstance(edit, Summarise) for edit in ready.new_edits):
+        return None
+    if not read and (earlier.input_tokens or 0) < _SURELY_CACHED * habit.min_prefix:
+        return 0 if ready.before is None else None
+    if ready.before is not None and read >= (earlier.input_tokens or 0) - habit.step:
+        return _shared(ready.before)
+    return read + _removed_before(ready, usage, read)
+
+
+def _removed_before(ready: Ready, usage: Usage, read: int) -> int:
+    """Tokens that the plan took out of what stands within the first `read` tokens."""
+    weighed = ready.weighed
+    sent = standing_tokens(weighed, ready.sent_plan)
+    head = weighed.system + weighed.tools
+    density = (usage.input_tokens or 0) / max(1, head + sum(sent))
+    room, removed = read - density * head, 0
+    for whole, left in zip(weighed.totals, sent, strict=True):
+        room -= density * left
+        if room < 0:
+            break
+        removed += whole - left
+    return max(0, round(density * removed))
 
 
 def _was_warm(ready: Ready, usage: Usage) -> bool:

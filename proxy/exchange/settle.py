@@ -18,6 +18,7 @@ from proxy.tokens.usage import NOT_REPORTED, Usage, is_possible
 
 _MOST_WORD = 120
 _MOST_CODE = 2**53
+_NEARLY_ALL = 0.9
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             usage=(observation.context or usage) if possible else None,
             replies=observation.replies,
             warm_tokens=money.warm_tokens,
+            rewritten=len(conversation.messages) if possible and _has_lost(ready, usage) else ready.anchor.rewritten,
         )
     sample = Sample(
         growth=ready.inputs.growth,
@@ -92,6 +94,18 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
     others = _others(ready, anchor, observation.response_id) if anchor is not None else ()
     return Settled(anchor=anchor, turn=turn, sample=sample, others=others)
+
+
+def _has_lost(ready: Ready, usage: Usage) -> bool:
+    """Whether the cache had lost part of a history that the call before had still found, for a reason of the provider's own.
+
+    Many drop earlier turns' reasoning when the user speaks: what stood behind it is another history to their cache.
+    """
+    before = ready.before.usage if ready.before is not None else None
+    if before is None or ready.inputs.edited or any(isinstance(edit, Summarise) for edit in ready.new_edits):
+        return False
+    sent, found, read = before.input_tokens or 0, before.cache_read_tokens or 0, usage.cache_read_tokens
+    return read is not None and 2 * found >= sent > 0 and read < _NEARLY_ALL * found
 
 
 def _exceeds(usage: Usage, window: int | None) -> bool:

@@ -28,7 +28,7 @@ class Warmth(NamedTuple):
 
 
 def warmth_of(conversation: Conversation, memory: Memory, policy: Policy, now: float) -> Warmth:
-    """Cold after a pause, and where something in front of the history has changed."""
+    """Cold after a pause, for another model, and where something in front of the history has changed."""
     prices, ttl_s = _cache_of(memory, policy)
     line = memory.line
     if line is None:
@@ -37,8 +37,8 @@ def warmth_of(conversation: Conversation, memory: Memory, policy: Policy, now: f
     if idle_s > ttl_s:
         doubtful = policy.cache_outlives and idle_s <= _DAY_S
         return Warmth(prices, cold=True, doubtful=doubtful, rewritten=line.rewritten)
-    changed = other_head(line, *head_digests(conversation))
-    # What had been there may be back, as tools that come and go are; not where each call brings something new.
+    changed = line.model != conversation.model or other_head(line, *head_digests(conversation))
+    # What had been there may be back, as models and tools that come and go are; not where each call brings something new.
     doubtful = changed and not _found_nothing(memory, line)
     return Warmth(prices, cold=changed, doubtful=doubtful, rewritten=line.rewritten)
 

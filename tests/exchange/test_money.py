@@ -125,3 +125,52 @@ def test_with_other_tools_nothing_of_the_history_would_have_been_read_unpruned()
     same, other = (money_of(line.prepared(SEEN, tools=tools), usage, PRICE, HABIT) for tools in ([tool], [tool, tool]))
 
     assert other.unpruned > 5000 * PRICE.rates.cache_write > 5 * same.unpruned
+
+
+def going_on(read, *, sent=7000):
+    """A call behind one that was pruned, of which so much was read from the cache."""
+    line = Line(EAGER)
+    line.answered(
+        line.prepared(SEEN[:3]),
+        an_observation("read it", usage=Usage(input_tokens=sent, cache_read_tokens=sent - 500, output_tokens=5)),
+    )
+    ready = line.prepared(SEEN)
+    pruned_input = Usage(input_tokens=sent, cache_read_tokens=0, cache_write_tokens=sent, output_tokens=5)
+    line.answered(ready, an_observation("ok", usage=pruned_input))
+    ready = line.prepared([*SEEN, said("ok"), user("go on")])
+    usage = Usage(input_tokens=sent + 50, cache_read_tokens=read, cache_write_tokens=sent + 50 - read, output_tokens=5)
+    return ready, money_of(ready, usage, PRICE, HABIT)
+
+
+def test_what_the_cache_had_lost_by_itself_would_have_been_lost_unpruned():
+    """As where a provider drops earlier reasoning, or a client sets its breakpoints where nothing is found again."""
+    kept, warm = going_on(7000)
+    _, lost = going_on(0)
+    removed = kept.removed_tokens
+
+    assert removed > 4500
+    assert warm.unpruned - warm.paid == pytest.approx(removed * PRICE.rates.cache_read)
+    assert lost.unpruned - lost.paid == pytest.approx(removed * PRICE.rates.cache_write)
+
+
+def test_what_a_call_that_stands_alone_read_would_have_been_read_unpruned():
+    """Others had the same system text: that is there whatever was taken out behind it."""
+    ready = Line(EAGER).prepared(SEEN)
+    usage = Usage(input_tokens=9000, cache_read_tokens=5000, cache_write_tokens=4000, output_tokens=5)
+    money = money_of(ready, usage, PRICE, HABIT)
+    whole, removed = 9000 + ready.removed_tokens, ready.removed_tokens
+    most = Usage(input_tokens=whole, cache_read_tokens=5000, cache_write_tokens=whole - 5000, output_tokens=5)
+
+    assert removed > 4500
+    assert money.paid < money.unpruned <= cost(most, PRICE)
+
+
+def test_without_our_breakpoints_nothing_would_have_been_cached():
+    ready = replace(Line(QUIET).prepared([user("hello")]), marked=True)
+    wrote = Usage(input_tokens=2000, cache_write_tokens=2000, output_tokens=5)
+    read = Usage(input_tokens=2000, cache_read_tokens=2000, output_tokens=5)
+    plain = cost(Usage(input_tokens=2000, output_tokens=5), PRICE)
+    first, later = (money_of(ready, usage, PRICE, HABIT) for usage in (wrote, read))
+
+    assert first.unpruned == later.unpruned == pytest.approx(plain)
+    assert later.paid < plain < first.paid

@@ -285,3 +285,32 @@ def test_an_error_number_that_no_log_or_row_can_hold_is_none(code, kept):
 
 def test_an_answers_id_may_be_anything():
     assert settled(observed={"response_id": "\ud800"}).others
+
+
+# What the cache has lost
+
+
+@pytest.mark.parametrize(("read", "rewritten"), [(1900, 0), (700, 5), (0, 5), (None, 0)])
+def test_a_cache_that_lost_what_it_still_had_a_call_before_has_no_older_entries(read, rewritten):
+    history = [user("x" * 8000), said("well"), user("y"), said("so"), user("z")]
+    line = Line(QUIET)
+    for messages, found in ((history[:1], 0), (history[:3], 1900)):
+        usage = Usage(input_tokens=2000, cache_read_tokens=found, output_tokens=20)
+        line.answered(line.prepared(messages), an_observation("well" if len(messages) == 1 else "so", usage=usage))
+    usage = Usage(input_tokens=2100, cache_read_tokens=read, output_tokens=20)
+    found = line.answered(line.prepared(history), an_observation("done", usage=usage))
+
+    assert found.anchor.rewritten == rewritten
+    # Those behind it know as well.
+    assert line.prepared([*history, said("done"), user("on")]).anchor.rewritten == rewritten
+
+
+def test_what_a_new_edit_broke_is_no_loss_of_the_cache_s_own():
+    line = Line(EAGER)
+    usage = Usage(input_tokens=2100, cache_read_tokens=2000, output_tokens=20)
+    line.answered(line.prepared(SEEN[:3]), an_observation("read it", usage=usage))
+    ready = line.prepared(SEEN)
+    found = line.answered(ready, an_observation("done", usage=Usage(input_tokens=90, cache_read_tokens=0)))
+
+    assert ready.new_edits
+    assert found.anchor.rewritten == 0

@@ -74,6 +74,13 @@ def test_other_tools_or_another_system_text_make_it_likely_to_be_cold():
     assert (seen.cold, seen.doubtful) == (True, True)
 
 
+def test_another_model_has_a_cache_of_its_own():
+    seen = warmth(now={"model": "another"})
+
+    assert (seen.cold, seen.doubtful) == (True, True)
+    assert not warmth(then={"model": "another"}, now={"model": "another"}).cold
+
+
 def test_a_head_that_is_another_one_at_each_call_is_surely_not_cached():
     line = Line(replace(QUIET, prices=POLICY.prices))
     history = [user("u")]
