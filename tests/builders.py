@@ -214,16 +214,17 @@ class Line:
 
     def prepared(self, history=None, *, now=None, summary=None, policy=None, learned=NOTHING_LEARNED, **fields):
         received = a_received(history, caller=self.caller, recall=self.recall, **fields)
+        memory = self.memory(received)
         ready = prepare(
             received,
-            self.memory(received),
+            memory,
             policy or self.policy,
             self.scale,
             now=float(next(self._clock)) if now is None else now,
             summary=summary,
             learned=learned,
         )
-        if ready.new_edits:
+        if ready.plan.edits and ready.plan is not memory.plan:
             self.anchors[ready.anchor.key] = ready.anchor
             self.plans[ready.anchor.plan_id] = ready.plan
         return ready

@@ -57,7 +57,7 @@ async def decided(shared: Shared, exchange: Exchange, dialect: Dialect, raw: byt
         await counted(shared, call)
     if call.ready.need is not None or is_hopeless(call.ready.context, call.policy.compact):
         await compacted(shared, call)
-    if call.ready.new_edits:
+    if _is_unstored(call):
         await stored(shared, call)
     if call.queued:
         await _said(shared, call)
@@ -263,6 +263,12 @@ async def prepared_again(shared: Shared, call: Call, policy: Policy) -> Ready:
         summary=call.summary,
     )
     return await shared.pace.through(steps)
+
+
+def _is_unstored(call: Call) -> bool:
+    """Whether the next call would ask in vain for this one's plan: also one that has only lost edits has a name of its own."""
+    plan = call.ready.plan
+    return bool(plan.edits) and plan is not call.memory.plan and not call.counts_only
 
 
 async def stored(shared: Shared, call: Call) -> None:

@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from proxy.exchange import prepare as prepare_module
 from proxy.server import decide, reading
+from proxy.settings.values import Prune
 from tests.builders import calls, messages_of, result, rounds, said, user
 from tests.server.house import a_house, a_provider, eager
 from tests.server.stores import Failing
@@ -57,6 +58,30 @@ async def test_a_store_that_forgets_everything_makes_each_call_a_first_one():
         answer = await house.chat([user("a"), said("b"), user("c")])
 
     assert answer.headers["x-context-basis"] == "estimated"
+
+
+async def test_what_is_left_of_a_plan_holds_for_the_calls_that_follow():
+    """The result that ends the first request comes back without the note beside it: what was edited there is gone."""
+
+    def read(number, text, *beside):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"number": number}}
+        answer = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer, *beside]}]
+
+    coloured = "\x1b[31mred\x1b[0m " * 100
+    history = [{"role": "user", "content": "Read it all."}, *read(0, LONG), *read(1, LONG + "!")]
+    provider = a_provider()
+    prune = Prune(policy="always", protect_tokens=0, minimum_tokens=1000)
+    async with eager(provider, prune=prune) as house:
+        await house.messages([*history, *read(2, coloured, {"type": "text", "text": "It is noon."})])
+        history += read(2, coloured)
+        for number in (3, 4, 5):
+            history += read(number, "fine")
+            await house.messages(history)
+        turns = await house.turns()
+
+    assert [turn.new_edits for turn in turns] == [{"ansi": 1, "clear": 2}, {}, {}, {}]
+    assert [turn.edits for turn in turns[1:]] == [{"clear": 2}] * 3
 
 
 # Errors of ours
