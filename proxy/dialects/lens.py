@@ -40,8 +40,6 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     standing: tuple[Edit, ...]
     """The edits that have a message in this request, in the plan's order."""
-    first_changed: int
-    """Index of the first message that differs; len(messages) when none does."""
 
 
 class _Placed(NamedTuple):
@@ -56,8 +54,6 @@ class _Placed(NamedTuple):
     inserts: tuple[_Change, ...] = ()
     changes: tuple[_Change, ...] = ()
     """All of them together."""
-    first: int = maxsize
-    """Index of the first message that differs."""
 
 
 _NOTHING = _Placed()
@@ -68,13 +64,13 @@ def apply_plan(
 ) -> Applied:
     """The request's body with the plan's edits; `extra` are splices outside the messages."""
     if not plan.edits and not extra:
-        return Applied(body=view.body, standing=(), first_changed=len(keys))
+        return Applied(body=view.body, standing=())
     placed = _NOTHING
     if plan.edits and view.editable:
         placed = view.notes.under("placed", plan.edits, partial(_placed, dialect, view, keys, plan))
     changes = [*[((cut.start, cut.end), cut.text) for cut in extra], *placed.changes]
     body = splice(view.body, changes) if changes else view.body
-    return Applied(body=body, standing=placed.standing, first_changed=min(placed.first, len(keys)))
+    return Applied(body=body, standing=placed.standing)
 
 
 def _placed(
@@ -95,7 +91,6 @@ def _placed(
     if placed is None:
         placed = _around(dialect, view, standing, index)
     written = dict(placed.written)
-    first = placed.first
     for number, more in _by_message(standing[len(placed.standing) :], index).items():
         if number not in placed.hidden:
             edits = [*written[number][0], *more] if number in written else more
@@ -103,9 +98,8 @@ def _placed(
             text = _written(dialect, view.body[slice(*span)], edits)
             # An element that goes takes the comma before it along; the first one has none, and is never reasoning.
             written[number] = edits, (span if text else (view.spans[number - 1][1], span[1]), text)
-            first = min(first, number)
     changes = (*placed.summaries, *[change for _, change in written.values()], *placed.inserts)
-    return reached, placed._replace(standing=standing, written=written, changes=changes, first=first)
+    return reached, placed._replace(standing=standing, written=written, changes=changes)
 
 
 def _around(dialect: Dialect, view: View, standing: Sequence[Edit], index: Mapping[bytes, int]) -> _Placed:
@@ -113,17 +107,14 @@ def _around(dialect: Dialect, view: View, standing: Sequence[Edit], index: Mappi
     summaries: list[_Change] = []
     inserts: list[_Change] = []
     hidden: set[int] = set()
-    first = maxsize
     for start, end, summary in written_summaries(standing, index):
         summaries.append(((view.spans[start][0], view.spans[end][1]), dialect.user_message(summary.text)))
         hidden.update(range(start, end + 1))
-        first = min(first, start)
     for edit in edits_of(standing, Insert):
         if index[edit.after] not in hidden:
             at = view.spans[index[edit.after]][1]
             inserts.append(((at, at), b"," + dialect.user_message(edit.text)))
-            first = min(first, index[edit.after] + 1)
-    return _Placed(summaries=tuple(summaries), hidden=frozenset(hidden), inserts=tuple(inserts), first=first)
+    return _Placed(summaries=tuple(summaries), hidden=frozenset(hidden), inserts=tuple(inserts))
 
 
 def standing_edits(notes: Notes, keys: Sequence[bytes], plan: Plan) -> tuple[int, tuple[Edit, ...]]:

@@ -52,17 +52,6 @@ def test_a_plan_without_a_foothold_gives_back_the_same_object():
 
         assert result.body is view.body
         assert result.standing == ()
-        assert result.first_changed == 2
-
-
-def test_the_first_changed_message_is_told():
-    request = a_request("go", "ok", "one", "ok", "two", roles="uatat")
-    keys = request[1]
-
-    assert sent(request, clear(keys, 4))[1].first_changed == 4
-    assert sent(request, clear(keys, 4), clear(keys, 2))[1].first_changed == 2
-    assert sent(request, summary(keys, 1, 2, "s"))[1].first_changed == 1
-    assert sent(request, Insert(after=keys[3], text="i", tokens_after=1))[1].first_changed == 4
 
 
 def test_a_summary_takes_the_place_of_its_range_and_of_all_edits_inside():
