@@ -176,6 +176,20 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     """From sending to the head of the upstream's answer; 0 when none came."""
 
     @property
+    def spared_tokens(self) -> int:
+        """Of `removed_tokens` what the provider would have taken in: none where it refused the call or was not reached."""
+        return self.removed_tokens if self._taken else 0
+
+    @property
+    def would_spare_tokens(self) -> int:
+        """The same of `would_remove_tokens`."""
+        return self.would_remove_tokens if self._taken else 0
+
+    @property
+    def _taken(self) -> bool:
+        return self.outcome != "error" or bool(self.usage.input_tokens)
+
+    @property
     def comparable(self) -> int | None:
         """The actual input that the estimate can be held against.
 

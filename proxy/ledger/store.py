@@ -40,7 +40,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     """Sum over turns of actual input; 0 where not reported."""
     removed_tokens: int
-    """Sum over turns."""
+    """Sum over turns of `Turn.spared_tokens`."""
 
 
 class Settlement(msgspec.Struct, frozen=True):

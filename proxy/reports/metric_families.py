@@ -57,13 +57,13 @@ def _call_families(models: _Models) -> Iterator[Metric]:
     )
     yield _counter(
         "removed_tokens",
-        "Estimated tokens that stood in clients' histories and were not sent, net of placeholders.",
+        "Estimated tokens of clients' histories that were not sent, net of placeholders, in calls that were not refused.",
         _PAIR,
         ((pair, model.removed) for pair, model in models),
     )
     yield _counter(
         "would_remove_tokens",
-        "Estimated tokens that would not have been sent, of calls that were only observed.",
+        "The same of calls that were only observed: estimated tokens that would not have been sent.",
         _PAIR,
         ((pair, model.would_remove) for pair, model in models),
     )

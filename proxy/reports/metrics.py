@@ -104,8 +104,8 @@ class Metrics:
         if turn.purpose == "summary":
             model.summaries += turn.cost or 0.0
             return
-        model.removed += turn.removed_tokens
-        model.would_remove += turn.would_remove_tokens
+        model.removed += turn.spared_tokens
+        model.would_remove += turn.would_spare_tokens
         if turn.cost is not None:
             model.cost += turn.cost
             model.cost_unpruned += turn.cost if turn.cost_unpruned is None else turn.cost_unpruned

@@ -27,7 +27,7 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     """Reported."""
     removed_tokens: int
-    """Estimated, net of placeholders."""
+    """Estimated, net of placeholders; nothing of calls that the provider refused."""
     would_remove_tokens: int
     """What would have been removed from calls that were only observed; in no sum of money."""
     cache_read_tokens: int
@@ -120,8 +120,8 @@ def bill(turns: Sequence[Turn]) -> Bill:
         calls=len(own),
         priced=len(priced),
         input_tokens=sum(turn.usage.input_tokens or 0 for turn in own),
-        removed_tokens=sum(turn.removed_tokens for turn in own),
-        would_remove_tokens=sum(turn.would_remove_tokens for turn in own),
+        removed_tokens=sum(turn.spared_tokens for turn in own),
+        would_remove_tokens=sum(turn.would_spare_tokens for turn in own),
         cache_read_tokens=sum(turn.usage.cache_read_tokens or 0 for turn in own),
         output_tokens=sum(turn.usage.output_tokens or 0 for turn in own),
         paid=paid,
@@ -137,7 +137,7 @@ def bill(turns: Sequence[Turn]) -> Bill:
 def _too_long(turn: Turn) -> bool:
     """Whether the provider would have refused the request as the client sent it."""
     limits = [limit for limit in (turn.window, turn.max_input) if limit]
-    return bool(turn.removed_tokens and limits) and (turn.usage.input_tokens or 0) + turn.removed_tokens > min(limits)
+    return bool(turn.spared_tokens and limits) and (turn.usage.input_tokens or 0) + turn.spared_tokens > min(limits)
 
 
 def _lines(turns: Iterable[Turn], key_of: Callable[[Turn], str], *, named: bool = False) -> list[Line]:

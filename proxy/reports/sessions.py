@@ -25,7 +25,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     """Reported, summed over these calls."""
     removed_tokens: int
-    """Estimated, summed over these calls."""
+    """Estimated, summed over those of these calls that the provider did not refuse."""
     queued: int = 0
     """User messages that wait for its next call."""
     mode: str = ""

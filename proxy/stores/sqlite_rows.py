@@ -132,6 +132,6 @@ def _columns(turn: Turn, packed: bytes, expires: float) -> tuple[Any, ...]:
         turn.model,
         turn.upstream,
         min(turn.usage.input_tokens or 0, _MOST_INTEGER),
-        min(turn.removed_tokens, _MOST_INTEGER),
+        min(turn.spared_tokens, _MOST_INTEGER),
         BLOB(packed),
     )

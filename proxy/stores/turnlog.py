@@ -38,7 +38,7 @@ def summarise(session: str, turns: Iterable[Turn]) -> SessionSummary | None:
         first_at=rows[0].at,
         last_at=newest.at,
         input_tokens=sum(row.usage.input_tokens or 0 for row in rows),
-        removed_tokens=sum(row.removed_tokens for row in rows),
+        removed_tokens=sum(row.spared_tokens for row in rows),
     )
 
 

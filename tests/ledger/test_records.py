@@ -36,6 +36,17 @@ def test_a_summary_call_was_not_estimated_and_has_no_error():
     assert turn.error is turn.error_percent is None
 
 
+@pytest.mark.parametrize(
+    ("outcome", "reported", "spared"),
+    [("error", None, 0), ("error", 400, 7), ("truncated", None, 7), ("client_closed", None, 7), ("ok", None, 7)],
+)
+def test_edits_in_a_call_that_the_provider_did_not_take_spared_nothing(outcome, reported, spared):
+    turn = a_turn(outcome=outcome, usage=Usage(input_tokens=reported), removed_tokens=7)
+    watched = a_turn(outcome=outcome, usage=Usage(input_tokens=reported), would_remove_tokens=7)
+
+    assert (turn.spared_tokens, watched.would_spare_tokens) == (spared, spared)
+
+
 def test_stored_forms_come_back_as_they_were():
     """Stores keep records as MessagePack."""
     anchor = an_anchor(usage=Usage(input_tokens=5), replies=(Reply(fingerprint=b"f" * 16, share=0.5, calls=2),))

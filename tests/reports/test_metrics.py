@@ -42,8 +42,9 @@ def test_calls_are_counted_by_purpose_and_outcome():
 
 def test_tokens_are_those_that_were_reported():
     usage = Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=30, output_tokens=9, reasoning_tokens=4)
+    refused = a_turn(outcome="error", status=429, removed_tokens=100, would_remove_tokens=100)
     found = samples_of(
-        metrics_of(a_turn(usage=usage, removed_tokens=7), a_turn(removed_tokens=1, would_remove_tokens=5))
+        metrics_of(a_turn(usage=usage, removed_tokens=7), a_turn(removed_tokens=1, would_remove_tokens=5), refused)
     )
 
     kinds = {key[2]: value for key, value in found.items() if key[0] == "tokens_total"}

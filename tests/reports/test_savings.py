@@ -66,6 +66,13 @@ def test_calls_that_would_not_have_fitted_the_window_are_counted(limits, too_lon
     assert bill([pruned, untouched]).too_long == too_long
 
 
+def test_a_refused_call_spared_no_tokens():
+    refused = a_turn(outcome="error", status=429, removed_tokens=600, would_remove_tokens=5, window=599)
+    sums = bill([refused, refused, a_turn(usage=Usage(input_tokens=400), removed_tokens=600)])
+
+    assert (sums.calls, sums.removed_tokens, sums.would_remove_tokens, sums.too_long) == (3, 600, 0, 0)
+
+
 def test_there_is_a_line_for_each_day_model_and_session():
     turns = [
         paid(1.0, 2.0, at=DAY, session="a", label="mine"),

@@ -11,6 +11,7 @@ from proxy.errors import StoreError
 from proxy.ledger.originals import MOST_BYTES, MOST_SESSION_BYTES, an_original
 from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores import open_resilient, open_store
+from proxy.tokens.usage import NOT_REPORTED
 from tests.stores.conftest import TTL_S, a_plan, a_turn, a_usage, an_anchor, key
 
 pytestmark = pytest.mark.anyio
@@ -280,11 +281,13 @@ async def test_a_session_is_summed_over_its_rows(store):
     await store.settle(
         Settlement(None, a_turn(2, session="s", label="new", model="m2", at=20.0, usage=a_usage(input_tokens=None)))
     )
+    refused = a_turn(3, session="s", label="new", model="m2", at=21.0, usage=NOT_REPORTED, outcome="error")
+    await store.settle(Settlement(None, refused))
     await store.settle(Settlement(None, a_turn(1, session="t", at=15.0)))
 
     first, second = await store.sessions(10)
     assert (first.session, first.label, first.model, first.upstream) == ("s", "new", "m2", "openai")
-    assert (first.turns, first.first_at, first.last_at) == (2, 10.0, 20.0)
+    assert (first.turns, first.first_at, first.last_at) == (3, 10.0, 21.0)
     assert (first.input_tokens, first.removed_tokens) == (1200, 12)
     assert (second.session, second.turns) == ("t", 1)
 
