@@ -47,8 +47,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """The measured call before this one."""
     anchor: Anchor
     """To be stored before the body goes out when there are new edits, and completed after the answer."""
-    learned_from: int
-    """Samples that corrected the prediction."""
+    learned: Learned
+    """What corrected the prediction."""
     joins_at: int
     """See exchange.receive.joins_at."""
     skipped: str = ""
@@ -172,7 +172,7 @@ def ready_of(draft: Draft, *, now: float, skipped: str, pressed: bool) -> Ready:
         inputs=sent.inputs,
         before=memory.measured,
         anchor=_anchor(sent, plan=draft.plan, turn=turn, now=now, sent=sends, removed=removed, pressed=pressed),
-        learned_from=draft.learned.samples,
+        learned=draft.learned,
         joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
         skipped=skipped,
     )

@@ -157,7 +157,7 @@ def _turn(ready: Ready, circumstances: Circumstances) -> Turn:
         label=conversation.session_label,
         purpose="utility" if conversation.utility else "main",
         plan_id=anchor.plan_id,
-        learned_from=ready.learned_from,
+        learned_from=ready.learned.samples,
         removed_tokens=ready.removed_tokens,
         would_remove_tokens=ready.would_remove_tokens,
         skipped=ready.skipped,
@@ -182,12 +182,14 @@ def _turn(ready: Ready, circumstances: Circumstances) -> Turn:
 
 def _with_edits(turn: Turn, ready: Ready) -> Turn:
     """The row with what stands in the request of tool results, and of edits."""
-    by_tool, largest = _results(ready)
+    factor = ready.learned.factor
+    by_tool, largest = _results(ready, factor)
     return msgspec.structs.replace(
         turn,
         edits=_by_kind(ready.sent_plan.edits),
         new_edits=_by_kind(ready.new_edits),
-        decisions=tuple(map(_said, ready.new_edits)),
+        decisions=tuple([_said(edit, factor) for edit in ready.new_edits]),
+        factor=factor,
         by_tool=by_tool,
         largest=largest,
     )
@@ -251,18 +253,21 @@ def _by_kind(edits: tuple[Edit, ...]) -> dict[str, int]:
     return dict(Counter(map(kind_of, edits))) if edits else {}
 
 
-def _said(edit: Edit) -> str:
-    """One line for people; holds no content."""
+def _said(edit: Edit, factor: float) -> str:
+    """One line for people, in the provider's tokens; holds no content."""
     tool = f" {edit.tool}" if isinstance(edit, Replace) and edit.tool else ""
     reason = f": {edit.reason}" if isinstance(edit, Replace | Summarise | Insert) else ""
-    return f"{kind_of(edit)}{tool} {-saved_tokens(edit):+d}{reason}"
+    return f"{kind_of(edit)}{tool} {-round(saved_tokens(edit) * factor):+d}{reason}"
 
 
-def _results(ready: Ready) -> tuple[dict[str, int], tuple[Item, ...]]:
-    """Tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
+def _results(ready: Ready, factor: float) -> tuple[dict[str, int], tuple[Item, ...]]:
+    """The provider's tokens of the tool results in the request by tool, as they came; and the largest ones, as they go out."""
     by_tool, largest = ready.weighed.notes.carried("tally", Tally).sums(
         ready.weighed, ready.received.keys, ready.sent_plan.edits
     )
-    return by_tool, tuple(
-        [Item(tool=tool, message=message, tokens=tokens, edit=kind) for tokens, message, tool, kind in largest]
+    return {tool: round(tokens * factor) for tool, tokens in by_tool.items()}, tuple(
+        [
+            Item(tool=tool, message=message, tokens=round(tokens * factor), edit=kind)
+            for tokens, message, tool, kind in largest
+        ]
     )

@@ -148,8 +148,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     reserve: int = 0
     system_tokens: int = 0
     tools_tokens: int = 0
+    factor: float = 1.0
+    """The provider's tokens for one by our own count, as far as learned: `removed_tokens`, `by_tool`, `largest` and
+    `decisions` are told in those, a plan's edits are not."""
     by_tool: dict[str, int] = {}
-    """Estimated tokens of tool results that stand in the request, by tool name."""
+    """Estimated tokens of the tool results in the history as the client sent them, by tool name."""
     decisions: tuple[str, ...] = ()
     """One line for people per new edit: kind, tool, tokens, reason."""
     plan_id: bytes = b""

@@ -13,7 +13,6 @@ from proxy.conversation.edit import (
     StripReasoning,
     Summarise,
     kind_of,
-    saved_tokens,
 )
 from proxy.ledger.originals import Original, original_id
 from proxy.ledger.records import Turn
@@ -42,6 +41,7 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """Hex key of the message that it is anchored to: of a summary the last one covered, of an insertion the one before."""
     tokens_before: int
+    """Estimated, in the provider's tokens, as the newest call knows them."""
     tokens_after: int
     saved_tokens: int
     """Negative for what it adds."""
@@ -81,13 +81,14 @@ def edits(turn: Turn, plan: Plan | None, originals: Originals | None = None) -> 
         known=plan is not None,
         observed=bool(found) and not turn.edits,
         removed_tokens=turn.removed_tokens or turn.would_remove_tokens,
-        edits=tuple(edit_row(number, edit, originals) for number, edit in enumerate(found, start=1)),
+        edits=tuple(edit_row(number, edit, originals, turn.factor) for number, edit in enumerate(found, start=1)),
     )
 
 
-def edit_row(number: int, edit: Edit, originals: Originals | None) -> EditRow:
-    """One edit's line."""
+def edit_row(number: int, edit: Edit, originals: Originals | None, factor: float) -> EditRow:
+    """One edit's line. `factor`: see `Turn.factor`."""
     at, before_tokens, after_tokens, after, reason = _facts(edit)
+    before_tokens, after_tokens = round(before_tokens * factor), round(after_tokens * factor)
     before, cut, note = _before(edit, originals)
     return EditRow(
         number=number,
@@ -98,7 +99,7 @@ def edit_row(number: int, edit: Edit, originals: Originals | None) -> EditRow:
         at=at.hex(),
         tokens_before=before_tokens,
         tokens_after=after_tokens,
-        saved_tokens=saved_tokens(edit),
+        saved_tokens=before_tokens - after_tokens,
         after=after,
         before=before,
         before_cut=cut,

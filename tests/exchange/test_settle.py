@@ -1,10 +1,12 @@
 import json
+import re
 
 import pytest
 
 from proxy.exchange.policy import Policy
 from proxy.pricing.prices import price_for
 from proxy.stores.codec import pack, unpack_turn
+from proxy.tokens.fit import IDENTITY
 from proxy.tokens.learn import NOTHING_LEARNED, Learned, update
 from proxy.tokens.usage import NOT_REPORTED, Usage
 from tests.builders import (
@@ -120,6 +122,20 @@ def test_row_says_which_tools_fill_the_context():
     turn = settled(history).turn
 
     assert turn.by_tool == {"read": 103, "bash": 4}
+
+
+def test_the_row_tells_results_and_edits_in_the_providers_tokens_as_it_does_what_they_come_to():
+    line = Line(EAGER)
+    known = line.answered(line.prepared(SEEN)).turn
+    learned = Learned(coefficients=(0.5, *IDENTITY[1:]), samples=9)
+    turn = Line(EAGER).answered(Line(EAGER).prepared(SEEN, learned=learned)).turn
+    said = [int(re.search(r"[+-]\d+", line)[0]) for line in turn.decisions]
+
+    assert (known.factor, turn.factor) == (1.0, 0.5)
+    assert abs(turn.removed_tokens - known.removed_tokens / 2) <= 1
+    assert abs(sum(said) + turn.removed_tokens) <= len(said)
+    assert turn.by_tool == {tool: round(tokens / 2) for tool, tokens in known.by_tool.items()}
+    assert [item.tokens for item in turn.largest] == [round(item.tokens / 2) for item in known.largest]
 
 
 def test_grown_is_what_the_estimate_really_had_to_guess():

@@ -48,6 +48,15 @@ def test_each_edit_is_shown_with_reason_tokens_and_what_stands_there_now():
     assert all(row.reason for row in rows)
 
 
+def test_edits_are_told_in_the_providers_tokens():
+    found = edits(a_turn(factor=0.5, removed_tokens=666), PLAN)
+
+    assert [(row.tokens_before, row.tokens_after, row.saved_tokens) for row in found.edits][:2] == [
+        (250, 10, 240),
+        (450, 25, 425),
+    ]
+
+
 def test_each_edit_tells_the_call_that_decided_it_or_that_nobody_knows():
     dated = msgspec.structs.replace(PLAN.edits[0], turn=7)
     rows = edits(a_turn(turn=9), Plan((dated, PLAN.edits[1]))).edits

@@ -56,7 +56,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
         if not 1 <= at <= len(known):
             raise Wrong(404, "not_found_error", "this session has no such edit, or no longer")
         edit = known[at - 1]
-        return answer(edit_row(at, edit, await kept_originals(desk.ledger, newest.session, (edit,))))
+        return answer(edit_row(at, edit, await kept_originals(desk.ledger, newest.session, (edit,)), newest.factor))
 
     here = "/_proxy/api/sessions"
     return [
