@@ -151,7 +151,7 @@ def _kind(given: Given) -> Any:
     from difflib import get_close_matches  # noqa: PLC0415  needed by this message only
 
     near = _same_key(given.where, known) or get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else "; `pruning-proxy check` lists all settings"
+    hint = f'; did you mean "{near[0]}"?' if near else "; `pruning-proxy check --example` shows all settings"
     raise SettingsError(f'unknown setting "{name}" ({given.origin}){hint}')
 
 

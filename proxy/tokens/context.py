@@ -61,7 +61,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in the request for certain: where we count more than the provider does, edits newer than the anchor could
     take out more than there was."""
     unmeasured: bool = False
-    """Some assistant message in `new` is an answer whose usage never came (a cut stream)."""
+    """Some assistant message in `new` is an answer whose usage never came (a cut stream) or that the client has changed since."""
 
 
 class ContextSize(msgspec.Struct, frozen=True):
@@ -146,7 +146,8 @@ def context_size(
         tools=tools,
         messages=messages,
         reasoning=min(present.reasoning, messages),
-        warning=warning or ("an answer without reported usage is estimated" if present.unmeasured else ""),
+        warning=warning
+        or ("an answer is estimated: it is not the one whose usage was reported" if present.unmeasured else ""),
         window=window,
         reserve=reserve,
         usable=usable_tokens(window, reserve, max_input),

@@ -171,7 +171,7 @@ class TestWrong:
         assert f"PRUNING_PROXY__{variable}" in text
 
     def test_an_unknown_setting_without_a_like_says_where_to_look(self):
-        assert "`pruning-proxy check` lists all settings" in refused(ZZZZ="1")
+        assert "`pruning-proxy check --example` shows all settings" in refused(ZZZZ="1")
 
     def test_an_unknown_key_in_a_file_names_the_file(self, tmp_path):
         path = a_file(tmp_path, "[prune]\npolicies = 1\n")
