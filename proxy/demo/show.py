@@ -17,6 +17,7 @@ from proxy.demo.outcome import Outcome, as_json, outcome_of
 from proxy.demo.race import MODEL, WINDOW, Step, price, race
 from proxy.demo.sessions import Session, load, shipped
 from proxy.ledger.records import Turn
+from proxy.reports.words import counted, signed_percent
 from proxy.server.events import configure
 from proxy.settings.values import Profile
 from proxy.wire.body import dumps
@@ -74,7 +75,9 @@ async def _show(session: Session, profile: Profile, most: int | None, *, as_data
 def _say_opening(console: Console, session: Session, profile: Profile) -> None:
     turns = sum(1 for _ in session.turns())
     kind = "stitched from several real sessions" if session.stitched else "a real session"
-    console.print(f"[bold]{session.name}[/]: {kind} of {session.agent or 'an agent'}, {turns} turns", soft_wrap=True)
+    console.print(
+        f"[bold]{session.name}[/]: {kind} of {session.agent or 'an agent'}, {counted(turns, 'turn')}", soft_wrap=True
+    )
     if session.source:
         console.print(f"from {session.source} ({session.licence})", soft_wrap=True)
     console.print(
@@ -104,7 +107,7 @@ def _say_turn(console: Console, step: Step, before: Step | None, *, ascii_only: 
     if _has_room(console):
         line.append_text(_bar(direct.input_tokens or WINDOW, pruned.input_tokens, ascii_only=ascii_only)).append(" ")
     error = pruned.error_percent
-    line.append(f"{'' if error is None else f'{error:+.2f} %':>9}" + ("  " if pruned.anchored else " *"))
+    line.append(f"{'' if error is None else signed_percent(error, 2):>9}" + ("  " if pruned.anchored else " *"))
     if pruned.input_tokens:
         line.append(f"{100 * pruned.cached_tokens / pruned.input_tokens:5.0f} %")
     console.print(line)
@@ -139,7 +142,7 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
     rates = price().rates
     console.print("\n* no earlier usage to build on: a pure estimate")
     columns = f"{'':<12}{'direct':>14}{'through the proxy':>20}{'saved':>12}" if _has_room(console) else ""
-    console.print(f"\n[bold]{result.turns} turns in {seconds:.1f} s[/]{columns}")
+    console.print(f"\n[bold]{counted(result.turns, 'turn')} in {seconds:.1f} s[/]{columns}")
     _say_row(
         console, "input tokens", f"{result.input_direct:,}", f"{result.input_pruned:,}", result.saved_tokens_percent
     )
@@ -153,7 +156,7 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
     )
     if result.error_median_percent is not None:
         console.print(
-            f"estimate error on {result.anchored_turns} anchored turns: median {result.error_median_percent:.2f} %, "
+            f"estimate error on {counted(result.anchored_turns, 'anchored turn')}: median {result.error_median_percent:.2f} %, "
             f"p95 {result.error_p95_percent:.2f} %, max {result.error_max_percent:.2f} %"
         )
     edits = ", ".join(f"{number} {kind}" for kind, number in result.edits.items())
@@ -165,12 +168,14 @@ def _say_end(console: Console, result: Outcome, rows: list[Turn], seconds: float
         for line in row.decisions[:1]:
             console.print(f"  turn {row.turn}: {line}{more}", soft_wrap=True)
     if result.refused_direct:
-        console.print(f"{result.refused_direct} turns were over the window without the proxy and are not in its bill.")
+        console.print(
+            f"Over the window without the proxy, and not in its bill: {counted(result.refused_direct, 'turn')}."
+        )
     console.print(verdict(result), style="bold")
 
 
 def _say_row(console: Console, name: str, direct: str, pruned: str, saved: float | None) -> None:
-    gain = "" if saved is None else f"{saved:+.1f} %"
+    gain = "" if saved is None else signed_percent(saved)
     if _has_room(console):
         console.print(f"{name:<28}{direct:>14}{pruned:>20}{gain:>12}")
     else:
@@ -182,7 +187,7 @@ def verdict(result: Outcome) -> str:
     if result.saved_tokens <= 0 and not result.edits:
         return "Nothing was saved: nothing in this session was worth pruning, so every request went out as it came."
     if result.refused_direct:
-        return f"The proxy kept the session going: {result.refused_direct} turns fewer were refused."
+        return f"The proxy kept the session going: without it, {counted(result.refused_direct, 'turn')} would have been refused."
     if result.saved_dollars <= 0:
         return (
             f"Nothing was saved: {result.saved_tokens:,} tokens fewer were sent, but the cache breaks cost "

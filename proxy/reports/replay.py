@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.reports.words import dollars, percent, tokens
+from proxy.reports.words import counted, dollars, percent, tokens
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,9 +151,9 @@ def _money(by_profile: dict[str, list[Replayed]]) -> str:
 def _models(rows: Sequence[Replayed]) -> str:
     """Whose prices and windows were taken, and how often."""
     first = _profiles(rows)[0]
-    counted = Counter(row.model or "no model named" for row in rows if row.profile == first)
-    named = ", ".join(f"{model} ({count})" for model, count in counted.most_common(_MOST_MODELS))
-    others = len(counted) - _MOST_MODELS
+    models = Counter(row.model or "no model named" for row in rows if row.profile == first)
+    named = ", ".join(f"{model} ({count})" for model, count in models.most_common(_MOST_MODELS))
+    others = len(models) - _MOST_MODELS
     more = f" and {others} more" if others > 0 else ""
     return f"Prices and windows: {named}{more}; --model NAME takes those of another."
 
@@ -164,4 +164,4 @@ def _over(by_profile: dict[str, list[Replayed]]) -> str:
     after = ", ".join(f"{tokens(sum(row.sent_over for row in rows))} with {name}" for name, rows in by_profile.items())
     if not before:
         return ""
-    return f"Longer than the window: {tokens(before)} calls as they are, {after} (a summary, not played here, is then due)."
+    return f"Longer than the window: {counted(before, 'call')} as they are, {after} (a summary, not played here, is then due)."

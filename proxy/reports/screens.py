@@ -15,7 +15,7 @@ from proxy.reports.edits import EditRow, Edits
 from proxy.reports.overview import Overview, Row
 from proxy.reports.savings import Arm, Bill, Line, Savings
 from proxy.reports.sessions import SessionPage
-from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
+from proxy.reports.words import counted, dollars, percent, signed, signed_percent, tokens
 
 _QUOTED_LINES = 4
 _QUOTED_CHARS = 400
@@ -170,7 +170,7 @@ def _edit(edit: EditRow) -> Iterator[RenderableType]:
     before, after = (edit.before or "").splitlines(), (edit.after or "").splitlines()
     same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
     if same:
-        yield f"  {'same:':<8}the first {tokens(same)} lines"
+        yield f"  {'same:':<8}the first {counted(same, 'line')}"
     yield from _quoted("before", before[same:], edit.before_note if edit.before is None else "")
     yield from _quoted("after", after[same:], "nothing stands there now" if edit.after is None else "")
 
@@ -184,7 +184,7 @@ def _quoted(name: str, lines: Sequence[str], note: str) -> Iterator[RenderableTy
         safe = "".join(char if char.isprintable() else " " for char in line[:_QUOTED_CHARS])
         yield Text(f"  {name + ':' if number == 0 else '':<8}{safe}", no_wrap=True, overflow="ellipsis")
     if len(lines) > _QUOTED_LINES:
-        yield f"  {'':<8}… {tokens(len(lines) - _QUOTED_LINES)} more lines"
+        yield f"  {'':<8}… {counted(len(lines) - _QUOTED_LINES, 'more line')}"
 
 
 def accuracy_screen(shown: Accuracy) -> RenderableType:
@@ -199,7 +199,7 @@ def accuracy_screen(shown: Accuracy) -> RenderableType:
     notes.append("Growth: p95 in percent of what the input grew by, which is all that had to be guessed.")
     unreported = sum(row.unreported for row in shown.overall)
     if unreported:
-        notes.append(f"{tokens(unreported)} calls without a reported count are in no figure.")
+        notes.append(f"In no figure: {counted(unreported, 'call')} without a reported count.")
     return Group(table, *notes, *_incomplete(shown.complete), *_lessons(shown))
 
 
@@ -244,7 +244,7 @@ def _headline(total: Bill) -> Iterator[str]:
     yield f"[bold]Saved: {dollars(total.saved)} net ({signed_percent(total.saved_percent)})[/bold]{more}"
     yield f"  would have been paid   {dollars(total.unpruned)}"
     yield f"  paid                   {dollars(total.paid)}"
-    yield f"  summary calls          {dollars(total.summaries)} ({tokens(total.summary_calls)} calls)"
+    yield f"  summary calls          {dollars(total.summaries)} ({counted(total.summary_calls, 'call')})"
     yield f"  tokens removed         {tokens(total.removed_tokens)} of {tokens(total.input_tokens + total.removed_tokens)}"
     if total.too_long:
         yield f"  beyond the window      {tokens(total.too_long)} of {tokens(total.calls)} calls without the proxy: as if cut to it"

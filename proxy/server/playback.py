@@ -21,6 +21,7 @@ from proxy.exchange.transcripts import conversations
 from proxy.pricing.prices import habit_for, price_for
 from proxy.pruning.policy import PRESETS
 from proxy.reports.replay import Replayed, replay_rows, replay_text
+from proxy.reports.words import counted
 from proxy.server.policies import prices_of
 from proxy.server.tokenizers import counter, tokenizer_for
 from proxy.tokens.context import reserve_tokens
@@ -118,7 +119,7 @@ class _Watch:
             self.say(f"{self._strangers:,} of {self._of:,} files hold no conversation that replay understands")
 
     def _state(self) -> str:
-        return f"{self._files:,} of {self._of:,} files, {self._turns:,} turns"
+        return f"{self._files:,} of {self._of:,} files, {counted(self._turns, 'turn')}"
 
 
 def run(options: argparse.Namespace) -> int:

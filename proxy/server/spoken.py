@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.reports.words import signed_percent
+
 
 def spoken(call: Mapping[str, Any]) -> str:
     """What is most asked of a call, from the fields of its `context_estimate`: what came, what was saved, what went wrong."""
@@ -28,7 +30,7 @@ def _input(call: Mapping[str, Any]) -> str:
     if actual is None:
         return f"about {estimated} in"
     cached = f", {call['cached_tokens']:,} of them cached" if call["cached_tokens"] else ""
-    off = "" if call["error_percent"] is None else f" (estimate {call['error_percent']:+.1f} %)"
+    off = "" if call["error_percent"] is None else f" (estimate {signed_percent(call['error_percent'])})"
     return f"{actual:,} in{off}{cached}"
 
 

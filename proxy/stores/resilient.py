@@ -243,7 +243,7 @@ class Resilient:
             self._leaving = None
             self._use(store)
             self._well_since = time.monotonic()
-            told = f"the store is back; {pushed} writes were given to it"
+            told = f"the store is back; writes given to it: {pushed}"
             self._on_change(self.healthy, f"{told}; {self.note}" if self.note else told)
             return
 

@@ -117,7 +117,7 @@ def test_a_number_of_turns_is_one_or_more(wrong, capsys):
         ({}, "Saved 200 input tokens and $0.1000 of $1.0000."),
         ({"edits": {}, "saved_tokens": 0}, "Nothing was saved: nothing in this session was worth pruning"),
         ({"saved_dollars": -0.25}, "the cache breaks cost $0.2500 more than that brought"),
-        ({"refused_direct": 4}, "4 turns fewer were refused"),
+        ({"refused_direct": 4}, "4 turns would have been refused"),
     ],
 )
 def test_the_last_line_is_honest(fields, says):

@@ -306,7 +306,7 @@ def test_accuracy_shows_growth_and_what_was_left_out():
     lines = numbers_of(printed(all_screens()["accuracy"], width=100))
 
     assert "all anchored 1 0.60 % 0.60 % 0.60 % +0.60 % 62.0 %" in lines
-    assert "2 calls without a reported count are in no figure." in lines
+    assert "In no figure: 2 calls without a reported count." in lines
     assert "Only the newest calls were looked at; there are more." in lines
 
 

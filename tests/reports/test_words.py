@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
+from proxy.reports.words import counted, dollars, percent, signed, signed_percent, tokens
 
 
 @pytest.mark.parametrize(
@@ -9,6 +9,10 @@ from proxy.reports.words import dollars, percent, signed, signed_percent, tokens
         (tokens(52_100), "52,100"),
         (tokens(0), "0"),
         (tokens(None), "n/a"),
+        (counted(1, "call"), "1 call"),
+        (counted(0, "call"), "0 calls"),
+        (counted(1_200, "more line"), "1,200 more lines"),
+        (dollars(0.99999), "$1.00"),
         (percent(26.05, 0), "26 %"),
         (percent(None), "n/a"),
         (dollars(1234.5), "$1,234.50"),

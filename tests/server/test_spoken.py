@@ -26,7 +26,7 @@ USAGE = Usage(input_tokens=31_400, cache_read_tokens=28_100, output_tokens=512)
         ),
         (
             a_turn(would_remove_tokens=1_200, usage=Usage(input_tokens=100)),
-            "s1 #1 openai m: 100 in (estimate +0.0 %), 1,200 would have been left out",
+            "s1 #1 openai m: 100 in (estimate 0 %), 1,200 would have been left out",
         ),
         (
             a_turn(estimated=9_000, outcome="error", status=429, error_type="rate_limit_exceeded", purpose="summary"),
