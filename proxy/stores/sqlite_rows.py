@@ -25,6 +25,12 @@ _PUT_TURN = (
     "INSERT OR REPLACE INTO turns (session, at, turn, expires, label, model, upstream, input_tokens, removed_tokens,"
     " packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+# Anchors that were written while the clock was ahead end later.
+_RENEW_PLAN = "UPDATE plans SET expires = max(expires, ?) WHERE plan_id = ?"
+_PUT_PLAN = (
+    "INSERT INTO plans (plan_id, expires, packed) VALUES (?, ?, ?) ON CONFLICT (plan_id)"
+    " DO UPDATE SET expires = max(expires, excluded.expires), packed = excluded.packed"
+)
 _PUT_ORIGINAL = "INSERT OR REPLACE INTO originals (session, id, expires, packed) VALUES (?, ?, ?, ?)"
 
 
@@ -87,12 +93,8 @@ class Pen:
             execute("UPDATE plans SET expires = ? WHERE plan_id = ? AND expires < ?", (ends, BLOB(plan_id), expires))
             return
         # With a key, a plan of that id may lie here that this key does not open, or that was written without one.
-        known = not self._sealing.seals and (
-            execute("UPDATE plans SET expires = ? WHERE plan_id = ?", (ends, BLOB(plan_id))).rowcount
-        )
-        if not known:
-            values = (BLOB(plan_id), ends, BLOB(self._sealing.pack_plan(plan_id, plan)))
-            execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?)", values)
+        if self._sealing.seals or not execute(_RENEW_PLAN, (ends, BLOB(plan_id))).rowcount:
+            execute(_PUT_PLAN, (BLOB(plan_id), ends, BLOB(self._sealing.pack_plan(plan_id, plan))))
 
     def _original(self, session: str, original: Original, expires: float) -> tuple[Any, ...]:
         return session, BLOB(original.id), expires, BLOB(self._sealing.pack_original(session, original))

@@ -29,11 +29,12 @@ def remove_some(connection: sqlite3.Connection, now: float, ttl_s: float, room_b
             " LIMIT :rows) WHERE expires <= :now OR expires > :late)",
             dead,
         ).rowcount
-    removed += connection.execute(
-        "DELETE FROM plans WHERE rowid IN (SELECT rowid FROM plans WHERE expires <= :now OR expires > :late"
-        " LIMIT :rows)",
-        dead,
-    ).rowcount
+    for end in (
+        "DELETE FROM plans WHERE rowid IN (SELECT rowid FROM plans WHERE expires <= :now LIMIT :rows)",
+        # An anchor that stays may name it: it only gets an end that is not so far ahead.
+        "UPDATE plans SET expires = :late WHERE rowid IN (SELECT rowid FROM plans WHERE expires > :late LIMIT :rows)",
+    ):
+        removed += connection.execute(end, dead).rowcount
     connection.execute("DELETE FROM learned WHERE expires <= :now OR expires > :late", dead)
     return removed or (_remove_oldest(connection) if _used_bytes(connection) > room_bytes else 0)
 

@@ -8,10 +8,10 @@ import pytest
 from proxy.ledger.originals import MOST_SESSION_BYTES, an_original
 from proxy.ledger.store import Settlement, TurnQuery
 from proxy.stores.codec import pack
-from proxy.stores.sealed import PLAIN
+from proxy.stores.sealed import PLAIN, sealing_of
 from proxy.stores.sqlite_file import connect, open_file
 from proxy.stores.sqlite_rows import Pen, Rows
-from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor
+from tests.stores.conftest import TTL_S, a_plan, a_turn, an_anchor, key
 from tests.stores.files import a_store
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,20 @@ async def test_a_plan_in_use_is_renewed_once_a_minute_and_never_ends_before_its_
     reader.close()
 
     assert ends == [(TTL_S + spare, 1) for spare in (60, 10, 60, 10, 60)]
+
+
+@pytest.mark.parametrize("sealing", [PLAIN, sealing_of("a passphrase for tests")], ids=["plain", "sealed"])
+async def test_a_plan_never_ends_before_an_anchor_that_was_written_while_the_clock_was_ahead(path, clock, sealing):
+    store, plan = a_store(path, clock, sealing=sealing), a_plan("x")
+    clock.now += TTL_S / 3
+    await store.decide(an_anchor("ahead", plan=plan), plan)
+    clock.now -= TTL_S / 3
+    await store.decide(an_anchor("now", plan=plan), plan)
+    clock.now += 1.2 * TTL_S
+
+    assert await store.anchors([key("ahead"), key("now")]) == [an_anchor("ahead", plan=plan), None]
+    assert await store.plan(plan.plan_id()) == plan
+    await store.close()
 
 
 async def test_a_conversations_originals_stay_within_their_bound_and_are_rarely_summed(path, clock):

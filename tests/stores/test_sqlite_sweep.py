@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sqlite3
 
 import pytest
 
@@ -84,4 +85,21 @@ async def test_rows_of_a_clock_that_was_far_ahead_do_not_stay_for_that_long(path
     await until(lambda: rows_in(path, "anchors") == 1)
 
     assert await store.anchors([key("future"), key("now")]) == [None, an_anchor("now")]
+    await store.close()
+
+
+async def test_a_plan_of_a_clock_that_was_far_ahead_stays_with_the_anchors_that_name_it_now(path, clock, monkeypatch):
+    monkeypatch.setattr("proxy.stores.sqlite_writer._SWEEP_EVERY_S", 0.02)
+    plan = a_plan("x")
+    clock.now += 1e7
+    store = a_store(path, clock)
+    await store.decide(an_anchor("future", plan=plan), plan)
+    clock.now -= 1e7
+    await store.settle(Settlement(an_anchor("now", plan=plan), a_turn()))
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        ends = "SELECT expires - ? FROM plans"
+        await until(lambda: reader.execute(ends, (clock.now,)).fetchall() == [(2 * TTL_S,)])
+
+    assert rows_in(path, "anchors") == 1
+    assert await store.plan(plan.plan_id()) == plan
     await store.close()
