@@ -56,6 +56,8 @@ class Connection(asyncio.Protocol):
         self._writer: asyncio.Task[None] | None = None
         self._silence = Deadline(self._loop, self._fell_silent)
         self._timeout_s = 0.0
+        self._unsent_bytes = 0
+        """Of a piece of the request's body, when it was last asked whether the upstream takes any of it."""
 
     # The exchange
 
@@ -238,15 +240,14 @@ class Connection(asyncio.Protocol):
 
     def _fell_silent(self) -> None:
         uploading = self._writer is not None and not self._writer.done()
+        if uploading and self._writable is not None and self._transport is not None:
+            before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
+            uploading = before != self._unsent_bytes
         if uploading or self._arrived.held_back:
             # It is not the upstream that is silent.
-            self._not_silent()
+            self._silence.set(self._timeout_s)
         elif not self.complete:
             self._fail(UpstreamTimeout("the upstream sent nothing within timeout_s"))
-
-    def _not_silent(self) -> None:
-        if not self.closed:
-            self._silence.set(self._timeout_s)
 
     def _let_go(self) -> None:
         self.closed = True
@@ -285,14 +286,15 @@ class Connection(asyncio.Protocol):
         try:
             async for piece in framed(pieces) if chunked else pieces:
                 self._write(piece)
+                self._unsent_bytes = 0
                 if self._writable is not None:
                     await self._writable
-            self._not_silent()
+            self._silence.set(self._timeout_s)
         except Exception:  # noqa: BLE001  whatever the body's source raised is known to its owner
             self._fail(UpstreamBroken("the request's body broke off"))
 
     def _resume_reading(self) -> None:
         self._arrived.held_back = False
-        self._not_silent()
+        self._silence.set(self._timeout_s)
         if self._transport is not None and not self.closed:
             self._transport.resume_reading()

@@ -117,6 +117,30 @@ async def test_slow_upload_is_not_the_upstreams_silence(engine):
                 await engine.send(a_request(silent.url, body=in_pieces(b"x"), timeout_s=0.2))
 
 
+async def test_upstream_that_takes_the_body_slowly_is_not_silent(engine):
+    async def talk(server, reader, writer):
+        await server.read_head(reader)
+        for _ in range(6):
+            await asyncio.sleep(0.4)
+            await reader.readexactly(5_000_000)
+        writer.write(OK)
+
+    async with raw_server(talk) as server:
+        answer = await engine.send(a_request(server.url, body=b"x" * 30_000_000, timeout_s=1.0))
+
+        assert await body_of(answer) == b"ok"
+
+
+async def test_upstream_that_takes_no_more_of_the_body_is_silent(engine):
+    async def talk(server, reader, writer):
+        await server.read_head(reader)
+        await asyncio.sleep(60)
+
+    async with raw_server(talk) as server:
+        with pytest.raises(UpstreamTimeout):
+            await asyncio.wait_for(engine.send(a_request(server.url, body=b"x" * 30_000_000, timeout_s=0.2)), 30)
+
+
 async def test_answer_before_the_end_of_the_upload_counts_and_ends_it(engine):
     async def talk(server, reader, writer):
         await server.read_head(reader)
