@@ -16,7 +16,7 @@ from proxy.server.incoming import Message
 from proxy.server.keys import KeyRing, with_own_key
 from proxy.settings.detours import detour_of
 from proxy.settings.values import Settings, Upstream
-from proxy.wire.headers import Headers, check_request, lines_of, to_upstream, wants_websocket
+from proxy.wire.headers import Headers, check_request, is_length, lines_of, to_upstream, wants_websocket
 from proxy.wire.path import Route
 
 _MOST_KEPT_BYTES = 8 * 1024
@@ -69,7 +69,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
         if (scope["method"], scope["raw_path"], scope["query_string"]) != self.asked:
             return False
         name, value = headers[at]
-        return name == _LENGTH and value.isdigit() and int(value) <= limit_bytes
+        return name == _LENGTH and is_length(value) and int(value) <= limit_bytes
 
 
 def kept(scope: Message, admitted: Admitted) -> Kept | None:

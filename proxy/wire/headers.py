@@ -45,6 +45,8 @@ _NOT_CLIENT = _HOP_BY_HOP | {
     b"x-context-mode",
 }
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
+_MOST_DIGITS = 20
+"""Of a length in 64 bits."""
 _AS_LINE = b": ".join
 _VALUE = itemgetter(1)
 _ADDRESS = re.compile(rb"\nx(?:-upstream-.*|-portkey-custom-host|(?:-.*)?-base-?url)$", re.MULTILINE)
@@ -68,8 +70,8 @@ def check_request(headers: Headers) -> dict[bytes, bytes]:
     if 0x0D in joined or 0x0A in joined or 0 in joined:
         raise BadRequest("a header value spans lines or contains NUL")
     length = named.get(b"content-length")
-    if length is not None and not (length.isdigit() and length.isascii()):
-        raise BadRequest("content-length is not a number")
+    if length is not None and not is_length(length):
+        raise BadRequest("content-length is not a number of at most 20 digits")
     coding = named.get(b"transfer-encoding")
     if coding is not None:
         if length is not None:
@@ -126,7 +128,12 @@ def with_listed(headers: Headers, name: bytes, value: bytes) -> Headers:
 def content_length(headers: Headers) -> int | None:
     """The declared body length in bytes; None when it is not declared (or not a number)."""
     value = first(headers, b"content-length")
-    return int(value) if value is not None and value.isdigit() else None
+    return int(value) if value is not None and is_length(value) else None
+
+
+def is_length(value: bytes) -> bool:
+    """Whether this is a body's length; of very many digits, zeros in front among them, Python makes no number."""
+    return value.isdigit() and len(value) <= _MOST_DIGITS
 
 
 def wants_websocket(named: Mapping[bytes, bytes]) -> bool:
