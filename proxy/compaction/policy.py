@@ -1,5 +1,6 @@
 """When a conversation is compacted: the `[compact]` section as a value, and the one question it answers."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,8 +64,14 @@ def limit_tokens(usable: int | None, policy: CompactPolicy) -> int | None:
     return int(usable * policy.share) if policy.trigger == "share" else usable
 
 
-def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> Stage:
-    """What the window demands. `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know."""
+def stage_of(
+    context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0, turn_tokens: float = math.inf
+) -> Stage:
+    """What the window demands.
+
+    `doubt`: share by which a pure estimate may be too low, for tokenizers we do not know. `turn_tokens`: what stands in the
+    request from the last answer on. More than that no turn has added, however much of the history its client has changed.
+    """
     limit, size = limit_tokens(context.usable, policy), _size(context, doubt)
     if limit is None or size <= _FIRST_SHARE * limit or _is_over(context, limit):
         return "none"
@@ -72,19 +79,21 @@ def stage_of(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0)
         return "now"
     if policy.background_share >= 1:
         return "none"
-    return "background" if size > _start(context, policy, limit) else "none"
+    return "background" if size > _start(context, policy, limit, turn_tokens) else "none"
 
 
-def leaves_time(context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0) -> bool:
+def leaves_time(
+    context: ContextSize, policy: CompactPolicy, *, doubt: float = 0.0, turn_tokens: float = math.inf
+) -> bool:
     """Whether a summary that may be begun can as well be begun at a later call, without anyone having to wait for it.
 
-    `doubt`: see `stage_of`.
+    `doubt`, `turn_tokens`: see `stage_of`.
     """
     limit = limit_tokens(context.usable, policy)
     if limit is None:
         return False
-    start = _start(context, policy, limit)
-    latest = min(start + _LATEST_SHARE * (limit - start), limit - _TURNS_AHEAD * _grown(context))
+    start = _start(context, policy, limit, turn_tokens)
+    latest = min(start + _LATEST_SHARE * (limit - start), limit - _TURNS_AHEAD * _grown(context, turn_tokens))
     return _size(context, doubt) <= latest
 
 
@@ -92,13 +101,13 @@ def _size(context: ContextSize, doubt: float) -> float:
     return context.total * (1 + doubt if context.basis == "estimated" else 1)
 
 
-def _grown(context: ContextSize) -> int:
-    return context.new + context.last_output_resent if context.basis == "anchored" else 0
+def _grown(context: ContextSize, turn_tokens: float) -> float:
+    return min(context.new + context.last_output_resent, turn_tokens) if context.basis == "anchored" else 0
 
 
-def _start(context: ContextSize, policy: CompactPolicy, limit: int) -> float:
+def _start(context: ContextSize, policy: CompactPolicy, limit: int, turn_tokens: float) -> float:
     """The size beyond which a summary is begun. Where a turn adds much, a share of the limit comes too late."""
-    start = min(policy.background_share * limit, limit - _TURNS_AHEAD * _grown(context))
+    start = min(policy.background_share * limit, limit - _TURNS_AHEAD * _grown(context, turn_tokens))
     return max(start, _FIRST_SHARE * limit)
 
 

@@ -4,15 +4,12 @@
 may stand. Nothing here calls anyone.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.compaction.constraints import instructions, missing_in, word_for_word
-from proxy.compaction.policy import (
-    CompactPolicy,
-    stage_of,
-    summary_tokens,
-)
+from proxy.compaction.policy import CompactPolicy, stage_of, summary_tokens
 from proxy.compaction.prompt import READER, asked, flattened, histories, instruction
 from proxy.compaction.record import deterministic
 from proxy.compaction.span import Span, choose_span
@@ -81,6 +78,8 @@ class Need:
     user's own choosing the history goes out as it is, and the provider has the word; if it refuses, the call is rescued."""
     summary_tokens: int = 4_000
     """How long the summary may be."""
+    turn_tokens: float = math.inf
+    """What stands in the request from the last answer on."""
     can_wait: bool = False
     """The room for the answer is our own guess, and for one more answer there is enough of it."""
     earlier_by_model: bool = True
@@ -101,7 +100,8 @@ def need_of(
     alternates: bool = False,
 ) -> Need | None:
     """What has to be summarised for this request, None when nothing has. `alternates`: roles must."""
-    stage = stage_of(context, policy, doubt=doubt)
+    turn_tokens = _turn_tokens(received, tokens)
+    stage = stage_of(context, policy, doubt=doubt, turn_tokens=turn_tokens)
     if stage == "none" or (usable := context.usable) is None:
         return None
     index = index_of(received.keys)
@@ -125,9 +125,7 @@ def need_of(
         earlier="" if anew else "\n\n".join(bare(edit.text) for edit in summaries),
         earlier_last=-1 if anew else covered,
         reaches=covered if anew else covered + 1,
-        said=tuple(
-            (index[edit.after], edit.text) for edit in plan.edits if isinstance(edit, Insert) and edit.after in index
-        ),
+        said=tuple((index[edit.after], edit.text) for edit in edits_of(plan.edits, Insert) if edit.after in index),
         before_tokens=sum(tokens[span.first : span.last + 1]),
         history_tokens=sum(tokens),
         # The instruction would stand behind another user message.
@@ -135,10 +133,17 @@ def need_of(
         now=stage == "now",
         must_fit=policy.trigger == "window",
         summary_tokens=length,
+        turn_tokens=turn_tokens,
         can_wait=received.conversation.max_output is None and _has_room(context),
         earlier_by_model=any(edit.by_model for edit in summaries) or not summaries,
         alternates=alternates,
     )
+
+
+def _turn_tokens(received: Received, tokens: Sequence[int]) -> int:
+    """What stands in the request from the last answer on."""
+    ends = received.candidates
+    return sum(tokens[ends[1] + 1 :] if len(ends) > 1 else tokens)
 
 
 def _summaries(plan: Plan, index: Mapping[bytes, int]) -> list[Summarise]:

@@ -13,7 +13,7 @@ from proxy.pricing.prices import CacheHabit, Price
 from proxy.tokens.context import ContextSize
 from proxy.tokens.usage import NOT_REPORTED, Usage
 
-_SURELY_CACHED = 4
+_SURELY_CACHED = 2
 """Times a cache's minimum, which is not known for certain: from there on nothing is too small for it."""
 
 
@@ -86,13 +86,32 @@ def _observed(ready: Ready, usage: Usage, earlier: Usage, habit: CacheHabit) -> 
     None where that says nothing: an edit of what had been sent has broken the cache, or has left too little for it.
     """
     read = usage.cache_read_tokens
-    if read is None or ready.inputs.edited or any(isinstance(edit, Summarise) for edit in ready.new_edits):
+    if read is None or not _is_telling(ready, read, habit):
         return None
     if not read and (earlier.input_tokens or 0) < _SURELY_CACHED * habit.min_prefix:
         return 0 if ready.before is None else None
     if ready.before is not None and read >= (earlier.input_tokens or 0) - habit.step:
         return _shared(ready.before)
     return read + _removed_before(ready, usage, read)
+
+
+def _is_telling(ready: Ready, read: int, habit: CacheHabit) -> bool:
+    """Whether no new edit explains that no more was read: none changed what had been sent, or only what stands far behind.
+
+    A cache with breakpoints has entries in few places only, and the last of use may be far in front of an edit.
+    """
+    if not ready.inputs.edited and not any(isinstance(edit, Summarise) for edit in ready.new_edits):
+        return True
+    unchanged = _unchanged(ready)
+    return habit.write_ratio <= 1 and unchanged >= _SURELY_CACHED * habit.min_prefix and 2 * read < unchanged
+
+
+def _unchanged(ready: Ready) -> int:
+    """Tokens in front of the first new edit."""
+    weighed = ready.weighed
+    changed = [weighed.index[at] for edit in ready.new_edits if (at := first_of(edit)) in weighed.index]
+    sent = standing_tokens(weighed, ready.sent_plan)[: min(changed, default=len(weighed.totals))]
+    return weighed.system + weighed.tools + sum(sent)
 
 
 def _removed_before(ready: Ready, usage: Usage, read: int) -> int:
@@ -117,11 +136,8 @@ def _was_warm(ready: Ready, usage: Usage) -> bool:
     """
     if not usage.cache_read_tokens:
         return False
-    weighed = ready.weighed
-    head = weighed.system + weighed.tools
-    changed = [weighed.index[at] for edit in ready.new_edits if (at := first_of(edit)) in weighed.index]
-    sent = standing_tokens(weighed, ready.sent_plan)[: min(changed, default=len(weighed.totals))]
-    return 2 * (usage.cache_read_tokens - head) > sum(sent)
+    head = ready.weighed.system + ready.weighed.tools
+    return 2 * (usage.cache_read_tokens - head) > _unchanged(ready) - head
 
 
 def _shared(before: Anchor | None) -> int:

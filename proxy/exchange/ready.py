@@ -15,7 +15,7 @@ from proxy.exchange.compact import Need
 from proxy.exchange.decided import dated, new_edits, plan_id
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
-from proxy.exchange.receive import Memory, Received, joins_at
+from proxy.exchange.receive import Memory, Received, comes_back_changed, joins_at
 from proxy.exchange.warmth import head_digests, oldest_entry, warmth_of
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
@@ -240,7 +240,10 @@ def _anchor(draft: Draft, *, plan: Plan, turn: int, now: float, sent: bool, remo
         anchor,
         refused=line.refused,
         warm_tokens=memory.measured.warm_tokens if memory.measured else 0,
-        rewritten=len(conversation.messages) if warmth.cold else warmth.rewritten,
+        # Calls whose history the client has changed since have left nothing behind that change.
+        rewritten=(
+            len(conversation.messages) if warmth.cold or comes_back_changed(received, memory) else warmth.rewritten
+        ),
     )
 
 
@@ -267,7 +270,7 @@ def reads_more_later(ready: Ready, policy: Policy) -> bool:
     messages = ready.received.conversation.messages
     if need.span.last + 1 >= oldest_entry(messages, ready.plan, ready.weighed.index, need.span.last):
         return False
-    return leaves_time(ready.context, policy.compact, doubt=policy.doubt)
+    return leaves_time(ready.context, policy.compact, doubt=policy.doubt, turn_tokens=need.turn_tokens)
 
 
 def session_id(key: bytes) -> str:

@@ -22,7 +22,7 @@ One call, in this order:
     copying                 … and to whoever reads it meanwhile
     settling, settler       what is done once the last byte is out: measured, told and remembered
     summarizer, behind      calls for summaries, in the foreground and behind; when those behind are begun
-    written                 … and what they gave, for every process
+    newcomers, written      who may have one begun; … and what they gave, for every process
 What it learns:
     learning, habits        from actual counts; from refusals
     lifetimes, tokenizers   how long conversations were; how texts are counted

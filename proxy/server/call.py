@@ -19,6 +19,7 @@ from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
+from proxy.server.newcomers import Newcomers
 from proxy.server.pace import Pace
 from proxy.server.policies import Known, Policies
 from proxy.server.relay import Exchange
@@ -42,6 +43,7 @@ class Shared:
     habits: Habits
     lifetimes: Lifetimes
     summarizer: Summarizer
+    newcomers: Newcomers
     exact: Exact
     recall: Recall
     scales: Scales

@@ -226,6 +226,7 @@ async def compacted(shared: Shared, call: Call) -> None:
 async def _compacted(shared: Shared, call: Call, need: Need) -> None:
     received, policy = call.received, call.policy
     work, plan = work_of(shared, call), call.ready.plan
+    may_have_one = shared.newcomers.may_have_one(work.session, is_new=call.memory.line is None)
     if need.now:
         call.summary = await shared.summarizer.found(work.session, received, need)
     if call.summary is not None:
@@ -233,7 +234,7 @@ async def _compacted(shared: Shared, call: Call, need: Need) -> None:
         if not call.ready.context.overflows:
             return
     if not need.now:
-        if reads_more_later(call.ready, policy):
+        if not may_have_one or reads_more_later(call.ready, policy):
             return
         call.later = received
         # Else nothing is cached yet that the summary could read: both calls would pay for the same prefix.

@@ -30,6 +30,7 @@ from proxy.server.exact import Exact
 from proxy.server.habits import Habits
 from proxy.server.learning import Estimates
 from proxy.server.lifetimes import Lifetimes
+from proxy.server.newcomers import Newcomers
 from proxy.server.pace import Pace
 from proxy.server.peeking import reader_of
 from proxy.server.policies import Policies
@@ -77,6 +78,7 @@ class Handler:
             habits=Habits(ledger),
             lifetimes=Lifetimes(ledger, time.time),
             summarizer=Summarizer(engine, ledger, time.time, self._spent),
+            newcomers=Newcomers(),
             exact=Exact(engine, watch.metrics.counted, enabled=settings.estimate.exact == "near"),
             recall=Recall(settings.server.cache_mb * 1024 * 1024),
             scales=Scales(),

@@ -54,6 +54,14 @@ def test_where_a_turn_adds_much_it_is_begun_earlier():
     assert stage(80_000, new=100_000) == "none"
 
 
+def test_no_turn_has_added_more_than_stands_behind_the_last_answer():
+    """Where a client changes its history, all of it since then is new to us at each call."""
+    context = a_context(window=200_000, reserve=32_000, basis="anchored", total=120_000, new=30_000)
+
+    assert stage_of(context, POLICY) == stage_of(context, POLICY, turn_tokens=30_000) == "background"
+    assert stage_of(context, POLICY, turn_tokens=1_000) == "none"
+
+
 @pytest.mark.parametrize(
     ("total", "more", "found"),
     [

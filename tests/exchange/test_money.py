@@ -174,3 +174,24 @@ def test_without_our_breakpoints_nothing_would_have_been_cached():
 
     assert first.unpruned == later.unpruned == pytest.approx(plain)
     assert later.paid < plain < first.paid
+
+
+@pytest.mark.parametrize(("model", "tells"), [("gpt-5.1", True), ("claude-sonnet-4-5", False)])
+def test_what_a_cache_that_matches_any_prefix_lost_in_front_of_an_edit_was_lost_by_itself(model, tells):
+    """One with breakpoints may have had no entry there."""
+    habit, price = habit_for(model), price_for(model)
+    history = [user(words("stays", 4000)), said("I see"), *rounds(words("old", 5000)), said("well"), user("next")]
+    line = Line(QUIET)
+    first = line.prepared(history[:-2])
+    wrote = Usage(input_tokens=first.context.total, cache_write_tokens=first.context.total, output_tokens=5)
+    line.answered(first, an_observation("well", usage=wrote))
+    ready = line.prepared(history, policy=EAGER)
+    whole = ready.context.total + ready.removed_tokens
+
+    def unpruned(read):
+        usage = Usage(input_tokens=ready.context.total, cache_read_tokens=read, output_tokens=5)
+        return money_of(ready, usage, price, habit).unpruned
+
+    assert ready.removed_tokens > 4500
+    assert (unpruned(0) == pytest.approx(cost(Usage(input_tokens=whole, output_tokens=5), price))) is tells
+    assert unpruned(4000) < 0.2 * whole * price.rates.input

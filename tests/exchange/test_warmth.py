@@ -108,6 +108,19 @@ def test_the_call_that_found_nothing_is_remembered_by_those_behind_it():
     assert (cold.anchor.rewritten, warm.anchor.rewritten) == (3, 3)
 
 
+def test_calls_whose_history_the_client_has_changed_since_have_left_no_entries():
+    line = Line(POLICY)
+    history = [user("u"), said("ok"), user("next"), said("ok"), user("last")]
+    for number in (1, 3, 5):
+        line.turn(history[:number], now=1000.0 + number)
+    changed = [*history[:2], user("other"), said("ok"), user("last"), said("ok"), user("more")]
+    there = line.turn(changed, now=1010.0)
+    behind = line.turn([*changed, said("ok"), user("most")], now=1020.0)
+
+    assert line.prepared([*history, said("ok"), user("more")], now=1030.0).anchor.rewritten == 0
+    assert (there.anchor.rewritten, behind.anchor.rewritten) == (7, 7)
+
+
 def test_what_is_not_known_of_the_head_is_not_taken_for_a_change():
     received = a_received(FIRST, tools=[TOOL])
     anchor = Line(QUIET).prepared(FIRST, tools=[TOOL]).anchor

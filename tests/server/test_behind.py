@@ -166,3 +166,14 @@ async def test_summary_waits_until_its_span_reaches_a_cache_entry_of_the_edited_
     assert turns[0].edits == {"clear": 1}
     assert early == int(at_once)
     assert (summary.bill.read > 0.7 * summary.bill.input) is not at_once
+
+
+async def test_client_that_changes_its_first_message_at_each_call_pays_for_one_summary_at_most():
+    provider = a_provider(window=WINDOW)
+    async with house_for(provider) as house:
+        for number in range(4):
+            first, *rest = read_so_far()
+            await house.chat([user(f"It is {number} o'clock. {first['content']}"), *rest])
+            await house.idle()
+
+    assert len(summaries_in(provider)) == 1
