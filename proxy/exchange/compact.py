@@ -186,8 +186,11 @@ def _told(need: Need, received: Received) -> list[Message]:
 
 def summary_calls(need: Need, received: Received, count: Callable[[str], int], window: int | None) -> list[str]:
     """The histories to be summarised one after the other, each within the `window` of the model that does it."""
-    room = (window or 128_000) - _answer_tokens(need, window) - _CALL_OVERHEAD_TOKENS - count(need.earlier)
-    return histories(_told(need, received), count, max(200, room), _MOST_PIECES)
+    told, answer, earlier = _told(need, received), _answer_tokens(need, window), count(need.earlier)
+    room = (window or 128_000) - answer - _CALL_OVERHEAD_TOKENS
+    pieces = histories(told, count, max(200, room - earlier), _MOST_PIECES)
+    # Of several, each but the first has beside it what the one before has come to, which may be as long as an answer.
+    return pieces if len(pieces) == 1 else histories(told, count, max(200, room - max(earlier, answer)), _MOST_PIECES)
 
 
 def fresh_body(

@@ -222,6 +222,26 @@ def test_a_small_reader_gets_a_small_question():
     assert all(count(piece) < 2000 for piece in pieces)
 
 
+@pytest.mark.parametrize("window", [3_000, 4_000])
+def test_each_of_several_questions_fits_the_reader_with_the_answer_before_it_and_its_own(window):
+    history = [
+        *rounds(*(words(f"file{number}.py", 900) for number in range(60))),
+        said("I have read it."),
+        user("Now?"),
+    ]
+    received, need = a_need(history=history, window=60_000)
+    pieces = summary_calls(need, received, count, window)
+    earlier, largest = need.earlier, 0
+    for piece in pieces:
+        body = json.loads(fresh_body(need, received, POLICY, piece, earlier, window))
+        answer = body["max_tokens"]
+        largest = max(largest, sum(count(message["content"]) for message in body["messages"]) + answer)
+        earlier = words("so far", answer)
+
+    assert len(pieces) > 1
+    assert 0.7 * window < largest <= window
+
+
 def test_c53_an_accepted_summary_covers_exactly_the_span():
     received, need = a_need()
     edit, verdict = summarise_edit(need, received, RECORD, finished=True, by_model=True, count=count)
