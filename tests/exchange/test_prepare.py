@@ -292,6 +292,15 @@ def test_a_retry_before_any_answer_replays_what_was_decided():
     assert second.anchor.turn == 1
 
 
+def test_at_a_retry_nothing_is_decided_that_was_not_decided_before_it():
+    line = Line(QUIET)
+    first = line.turn(SEEN)
+    again = line.prepared(SEEN, policy=EAGER)
+
+    assert (again.body, again.new_edits, again.skipped) == (first.body, (), "retry")
+    assert line.prepared([*SEEN, said(), user()], policy=EAGER).new_edits
+
+
 def test_turns_count_up_and_the_session_stays():
     line = Line()
     history = rounds("a", "b", "c")

@@ -32,6 +32,10 @@ def test_entries_behind_a_change_are_never_found_again():
     assert played(1, 3, (2, 5), 7, 9).found(8, 11) == 7
 
 
+def test_an_entry_that_ends_right_in_front_of_a_change_is_found_as_before():
+    assert played(1, 3, (3, 5)).found(4, 7) == 3
+
+
 def test_an_entry_that_is_too_far_back_is_not_found():
     calls = range(1, 1 + LOOKBACK, 2)
 

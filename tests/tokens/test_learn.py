@@ -53,6 +53,15 @@ def test_before_anything_is_learned_the_estimate_stands_with_a_wide_range():
     assert predicted.high > 1300
 
 
+def test_the_range_narrows_from_there_call_by_call():
+    ranges = [taught(lambda growth: growth.tokens, calls).range for calls in (0, 2, 5, 9, 12)]
+    lows, highs = zip(*ranges, strict=True)
+
+    assert lows == tuple(sorted(lows))
+    assert highs == tuple(sorted(highs, reverse=True))
+    assert ranges[-1] == (1.0, 1.0)
+
+
 # Growth
 
 
