@@ -76,9 +76,14 @@ def _profiles(rows: Sequence[Replayed]) -> list[str]:
 
 
 def _shares(rows: Sequence[Replayed]) -> dict[str, float]:
+    """Of several conversations `cheaper` is a share of the money, where all have a price; else all tokens count alike."""
+    all_priced = all(row.input_price for row in rows)
+    prices = [row.input_price if row.input_price and all_priced else 1.0 for row in rows]
+    direct = sum(row.direct_cost * price for row, price in zip(rows, prices, strict=True))
+    sent = sum(row.cost * price for row, price in zip(rows, prices, strict=True))
     return {
         "fewer": _saved(sum(row.direct_tokens for row in rows), sum(row.sent_tokens for row in rows)),
-        "cheaper": _saved(sum(row.direct_cost for row in rows), sum(row.cost for row in rows)),
+        "cheaper": _saved(direct, sent),
         "regret": sum(row.regrets for row in rows) / (sum(row.calls for row in rows) or 1),
     }
 

@@ -26,6 +26,13 @@ def test_sums_are_of_tokens_and_not_of_shares():
     assert total.split()[5::2] == ["4.0", "2.5", "10.0", "4"]
 
 
+@pytest.mark.parametrize(("price", "share"), [(5e-6, "12.5"), (45e-6, "2.5"), (None, "12.5"), (0.0, "12.5")])
+def test_sums_of_what_is_cheaper_are_of_money_where_all_prices_are_known(price, share):
+    total = replay_text([a_row(), a_row(name="other", cost=400.0, input_price=price)]).splitlines()[3]
+
+    assert total.split()[7] == share
+
+
 def test_a_loss_is_shown_as_one():
     assert "-10.0 %" in replay_text([a_row(cost=440.0)])
 
