@@ -1,7 +1,10 @@
 """What a model quotes, and whether it could still see it."""
 
+from dataclasses import replace
+
 import pytest
 
+from proxy.conversation.edit import Summarise
 from proxy.conversation.model import Message, ToolCall
 from proxy.exchange.quoting import Sight, answered, quotable, regrets, texts_of
 from proxy.pruning.policy import ArrivePolicy, PrunePolicy
@@ -64,6 +67,16 @@ def test_an_answer_that_names_what_was_taken_out_is_regretted_once():
     bare = (ArrivePolicy(), PrunePolicy(policy="always", protect_tokens=0, minimum_tokens=0, keep_share=0.0))
 
     assert regrets(script, play(script, bare)) == 1
+
+
+@pytest.mark.parametrize(("record", "regretted"), [("steps in short", 1), (f"read {SECRET}", 0)])
+def test_a_record_hides_all_that_it_covers_but_what_it_says_itself(record, regretted):
+    script = a_script(*a_session())
+    covers = {"first": script.keys[1], "last": script.keys[2], "text": record}
+    edit = Summarise(**covers, reason="steps in short", tokens_before=1000, tokens_after=9, by_model=False)
+    steps = [replace(step, edits=(edit,)) if step.end == 7 else step for step in play(script, OFF)]
+
+    assert regrets(script, steps) == regretted
 
 
 def test_each_step_comes_with_what_the_model_wrote_in_answer():

@@ -281,6 +281,7 @@ def test_reasoning_is_kept_for_clients_that_do_not_bring_it():
     assert keeps_reasoning(a_received([user("u")]), QUIET)
     assert keeps_reasoning(a_received([user("u"), said("done"), user("next")]), QUIET)
     assert not keeps_reasoning(a_received(bringing), QUIET)
+    assert not keeps_reasoning(a_received([*bringing[:2], said("in two pieces"), user("next")]), QUIET)
     assert not keeps_reasoning(a_received([user("u")]), replace(QUIET, mode="observe"))
     assert not keeps_reasoning(a_received([user("u")]), replace(QUIET, reasoning=replace(DEMANDS, restore=False)))
 
