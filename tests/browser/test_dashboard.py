@@ -456,6 +456,10 @@ async def test_without_calls_it_says_which_base_urls_to_set(page, tmp_path):
         assert "ANTHROPIC_BASE_URL" in shown
         assert await axe(page) == []
 
+        await page.size(390)
+        lines = "(copy) => { const range = document.createRange(); range.selectNodeContents(copy); return range.getClientRects().length; }"
+        assert set(await page.run(f"[...document.querySelectorAll('.bases button')].map({lines})")) == {1}
+
         await fresh.greet("Hello")
         await page.until("document.querySelectorAll('.sessions li').length === 1")
 
