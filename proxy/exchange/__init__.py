@@ -10,7 +10,7 @@ Parts of preparing:
     foregone                requests about which nothing is left to decide
     weigh, measure, tally   what a request weighs: before any plan, under one, and its tool results alone
     counted                 what of it the provider has counted, and at which rate
-    warmth                  what of it the provider's cache may still hold
+    warmth, spent           what of it the provider's cache may still hold; reasoning that counts no more
     situations              what decisions are made from
     early, compact          compaction without a model, and with one
     alternating, queue      what servers want of roles; messages that people queued

@@ -20,6 +20,7 @@ from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
+from proxy.exchange.spent import spent_reasoning
 from proxy.exchange.weigh import Size, Weighed, replaced_in
 from proxy.ledger.records import Anchor
 from proxy.pruning.results import replacements
@@ -127,6 +128,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Among what had to be estimated."""
     edited: bool = False
     """Edits newer than the anchor changed the anchored part."""
+    spent: int = 0
+    """Tokens of reasoning whose turn has ended since the anchor (exchange.spent)."""
 
 
 def formula_inputs(
@@ -137,35 +140,28 @@ def formula_inputs(
     now: Sequence[int],
     scale: Scale,
     learned: Learned,
+    *,
+    drops: bool = False,
 ) -> Inputs:
-    """`now`: `standing_tokens` under `plan`, the plan that is to be sent."""
+    """`now`: `standing_tokens` under `plan`, the plan that is to be sent. `drops`: see `exchange.spent`."""
     messages, anchor = received.conversation.messages, memory.measured
     if anchor is None or anchor.usage is None or compacted_since(plan, memory):
         return _first_inputs(messages, weighed, plan, now, scale, learned)
     usage = anchor.usage
-    start = reply_end(messages, memory.measured_at)
-    run = range(memory.measured_at + 1, start)
-    # What the provider holds itself includes its own answer.
-    reply = 1.0 if memory.measured_at < 0 else _returned([messages[number] for number in run], anchor)
-    # Another answer than the one we saw is as new to us as the rest.
-    new = sum(now[start if reply is not None else run.start :])
-    if reply is not None:
-        # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
-        new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
-    reasoning = usage.reasoning_tokens or 0
-    came = len(messages) - start + len(run)
-    growth = Growth(new, came, _results(weighed.sizes[start:]), 0 if reply is None else reasoning)
+    start, run, reply, growth = _growth(received, memory, anchor, weighed, now, scale)
     drift = _drift(weighed, plan, memory, now)
+    spent = spent_reasoning(received, memory, start if reply is not None else run.start, scale, learned.factor)
+    gone = spent if drops else 0
     last = Last(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
-        reasoning_tokens=reasoning,
+        reasoning_tokens=usage.reasoning_tokens or 0,
         share=reply or 0.0,
         reply_sent=reply is not None,
         reasoning_sent=_carries_reasoning(received, run, plan),
         system=_scaled(anchor.system_tokens, learned),
         tools=_scaled(anchor.tools_tokens, learned),
-        removed=_scaled(max(0, -drift), learned),
+        removed=_scaled(max(0, -drift), learned) + gone,
         added=_scaled(max(0, drift), learned),
     )
     present = Present(
@@ -175,9 +171,29 @@ def formula_inputs(
         reasoning=standing_reasoning(weighed, plan),
         reasoning_raw=weighed.reasoning,
         unmeasured=reply is None and len(run) > 0,
-        least=_least(weighed, now, learned) if drift < 0 else 0,
+        least=_least(weighed, now, learned) if drift < 0 or gone else 0,
     )
-    return Inputs(present=present, last=last, growth=growth, has_media=_has_media(messages[start:]), edited=drift != 0)
+    media = _has_media(messages[start:])
+    return Inputs(present=present, last=last, growth=growth, has_media=media, edited=drift != 0, spent=spent)
+
+
+def _growth(
+    received: Received, memory: Memory, anchor: Anchor, weighed: Weighed, now: Sequence[int], scale: Scale
+) -> tuple[int, range, float | None, Growth]:
+    """Where the new messages begin, the answer in front of them, the share of the anchor's output that it is, and what is new."""
+    messages = received.conversation.messages
+    start = reply_end(messages, memory.measured_at)
+    run = range(memory.measured_at + 1, start)
+    # What the provider holds itself includes its own answer.
+    reply = 1.0 if memory.measured_at < 0 else _returned([messages[number] for number in run], anchor)
+    # Another answer than the one we saw is as new to us as the rest.
+    new = sum(now[start if reply is not None else run.start :])
+    if reply is not None:
+        # The provider's output count holds the answer's content; the envelope around it is charged when it comes back.
+        new += scale.overheads.message * (len(run) if memory.measured_at >= 0 else 1)
+    reasoning = anchor.usage.reasoning_tokens or 0 if anchor.usage is not None else 0
+    came = len(messages) - start + len(run)
+    return start, run, reply, Growth(new, came, _results(weighed.sizes[start:]), 0 if reply is None else reasoning)
 
 
 def _least(weighed: Weighed, now: Sequence[int], learned: Learned) -> int:

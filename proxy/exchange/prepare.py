@@ -24,6 +24,7 @@ from proxy.exchange.ready import Draft, Ready, draft_of, ready_of, session_id
 from proxy.exchange.reasoning import restored, stripped, unbound
 from proxy.exchange.receive import Memory, Received, comes_back_changed
 from proxy.exchange.situations import Situations
+from proxy.exchange.spent import drops_reasoning
 from proxy.exchange.weigh import Weighed, weigh
 from proxy.ledger.records import Queued
 from proxy.pruning.ages import Ages
@@ -59,7 +60,7 @@ def prepare(
     `now`: Unix time. `summary`: an accepted summary that is to stand in this request (exchange.compact); prepare is
     called again with it when the handler has got one. `queued`: messages that wait to be said in this conversation.
     """
-    weighed = weigh(received, scale)
+    weighed = weigh(received, scale, drops=drops_reasoning(policy.reasoning, learned))
     inherited = _standing(memory.plan, weighed, received, policy) if policy.mode != "off" else EMPTY_PLAN
     draft = draft_of(received, memory, weighed, scale, policy, learned, inherited)
     skipped = blocked = why_no_decisions(received, memory, policy, held_out=held_out)

@@ -16,6 +16,7 @@ from proxy.exchange.decided import dated, new_edits, plan_id
 from proxy.exchange.measure import Inputs, formula_inputs, standing_tokens
 from proxy.exchange.policy import Policy
 from proxy.exchange.receive import Memory, Received, comes_back_changed, joins_at
+from proxy.exchange.spent import drops_reasoning
 from proxy.exchange.warmth import head_digests, oldest_entry, warmth_of
 from proxy.exchange.weigh import Weighed
 from proxy.ledger.records import Anchor
@@ -60,6 +61,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A summary that is due: now (this body is what goes out without it) or in the background."""
     asked_usage: bool = False
     """We asked for usage and the client did not: hide it."""
+    drops_reasoning: bool = False
+    """Predicted without the reasoning of earlier turns (exchange.spent)."""
     marked: bool = False
     """We set cache breakpoints in the body."""
     header: tuple[bytes, bytes] | None = None
@@ -116,7 +119,8 @@ def draft_of(
 ) -> Draft:
     """The request under the plan, predicted."""
     tokens = standing_tokens(weighed, plan)
-    inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned)
+    drops = drops_reasoning(policy.reasoning, learned)
+    inputs = formula_inputs(received, memory, weighed, plan, tokens, scale, learned, drops=drops)
     context = _context(inputs, received, policy)
     estimated = context.total
     if policy.correction:
@@ -175,6 +179,7 @@ def ready_of(draft: Draft, *, now: float, skipped: str, pressed: bool) -> Ready:
         learned=draft.learned,
         joins_at=-1 if policy.replay_only or not received.keys else joins_at(received, memory),
         skipped=skipped,
+        drops_reasoning=drops_reasoning(policy.reasoning, draft.learned),
     )
     if sent is draft and option is None and body is received.view.body:
         return ready

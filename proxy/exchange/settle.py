@@ -10,6 +10,7 @@ from proxy.dialects.base import Observation
 from proxy.exchange.aside import aside
 from proxy.exchange.money import Money, money_of
 from proxy.exchange.ready import Ready
+from proxy.exchange.spent import dropped_share
 from proxy.exchange.tally import Tally
 from proxy.ledger.records import Anchor, Item, Turn
 from proxy.pricing.prices import CacheHabit, Price
@@ -75,13 +76,10 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             warm_tokens=money.warm_tokens,
             rewritten=len(conversation.messages) if possible and _has_lost(ready, usage) else ready.anchor.rewritten,
         )
-    sample = Sample(
-        growth=ready.inputs.growth,
-        actual=(usage.input_tokens or 0) - ready.known_tokens,
-        anchored=ready.context.basis == "anchored",
+    usable = (
         # A client's side call often leaves out the tools that the conversation's own calls carry. Of a history that only the
         # provider holds, nothing could be counted before its first measured call.
-        usable=not conversation.utility
+        not conversation.utility
         and not (conversation.server_history and ready.context.basis == "estimated")
         and is_usable(
             complete=outcome == "ok",
@@ -89,11 +87,22 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             server_edits=conversation.server_edits or observation.server_edited,
             media=ready.inputs.has_media,
             edited=ready.inputs.edited or ready.summarised,
-        ),
+        )
+    )
+    sample = Sample(
+        growth=ready.inputs.growth,
+        actual=(usage.input_tokens or 0) - ready.known_tokens,
+        anchored=ready.context.basis == "anchored",
+        turns_dropped=_turns_dropped(ready, usage) if usable else None,
+        usable=usable,
     )
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
     others = _others(ready, anchor, observation.response_id) if anchor is not None else ()
     return Settled(anchor=anchor, turn=turn, sample=sample, others=others)
+
+
+def _turns_dropped(ready: Ready, usage: Usage) -> float | None:
+    return dropped_share(ready.estimated, usage.input_tokens or 0, ready.inputs.spent, dropped=ready.drops_reasoning)
 
 
 def _has_lost(ready: Ready, usage: Usage) -> bool:

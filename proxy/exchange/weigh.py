@@ -10,6 +10,7 @@ import msgspec
 from proxy.conversation.edit import Edit, Plan, Replace, edits_of
 from proxy.conversation.fingerprint import index_of
 from proxy.conversation.lines import Notes
+from proxy.conversation.model import Message, Reasoning, last_words
 from proxy.conversation.pairing import Pair, paired
 from proxy.dialects.base import View
 from proxy.dialects.lens import standing_edits
@@ -72,11 +73,41 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return max(0, parts[part] - self.envelope) if part < len(parts) else 0
 
 
-def weigh(received: Received, scale: Scale, *, plain: bool = False) -> Weighed:
+def weigh(received: Received, scale: Scale, *, plain: bool = False, drops: bool = False) -> Weighed:
     """Weigh what the request carries; every message only once a process.
 
-    `plain`: it is known to hold nothing but text and calls, so that results and reasoning are not looked for.
+    `plain`: it is known to hold nothing but text and calls, so that results and reasoning are not looked for. `drops`: the
+    provider takes out the reasoning of the turns before the user's last words, which then weighs nothing.
     """
+    weighed = _as_sent(received, scale, plain=plain)
+    if not drops or not weighed.reasoning:
+        return weighed
+    messages = received.conversation.messages
+    begins = last_words(messages)
+    weights = (
+        *map(_without_reasoning, messages[: max(0, begins)], weighed.weights),
+        *weighed.weights[max(0, begins) :],
+    )
+    return msgspec.structs.replace(
+        weighed,
+        weights=weights,
+        totals=tuple(map(_TOTAL, weights)),
+        reasoning=sum(map(_REASONING, weights)),
+        # What is noted of its messages holds until the user speaks again.
+        scale=f"{weighed.scale}/{begins}",
+    )
+
+
+def _without_reasoning(message: Message, weight: Weight) -> Weight:
+    if not weight.reasoning:
+        return weight
+    parts = tuple(
+        [0 if isinstance(part, Reasoning) else own for part, own in zip(message.parts, weight.parts, strict=True)]
+    )
+    return Weight(total=sum(parts) + weight.overhead, reasoning=0, parts=parts, overhead=weight.overhead)
+
+
+def _as_sent(received: Received, scale: Scale, *, plain: bool) -> Weighed:
     view = received.view
     conversation, notes = view.conversation, view.notes
     weights = weights_of(view, scale)

@@ -27,6 +27,8 @@ class ReasoningRule:
     more."""
     refuses: bool = False
     """Requests with reasoning in them are refused."""
+    drops: bool = False
+    """Reasoning of the turns before the user's last words is sent back, but counts no more: the provider takes it out."""
     binds: bool = False
     """Was seen to refuse edits in front of signed reasoning, beyond the models that `pruning.gate` knows."""
 
@@ -64,7 +66,13 @@ _ROWS: tuple[tuple[str, re.Pattern[str], ReasoningRule], ...] = tuple(
             r"gemini-([3-9]|\d\d)",
             ReasoningRule(name="Gemini signatures", demands="open_calls", signatures=True),
         ),
-        # Anthropic docs, "Extended thinking" (2026-10): within a tool loop, unmodified, in front of the tool use.
+        # Anthropic docs, "Extended thinking" (2026-10): models before Opus 4.5 and Sonnet 4.6 take out that of earlier turns.
+        (
+            "",
+            r"claude-(3[.-]7|opus-4([.-][01])?(@|-20|-latest|$)|sonnet-4([.-]0)?(@|-20|-latest|$)|(sonnet|haiku)-4[.-]5)",
+            ReasoningRule(name="Claude thinking", demands="open_calls", drops=True),
+        ),
+        # The same: within a tool loop, unmodified, in front of the tool use.
         (
             "",
             r"claude|(opus|sonnet|haiku|fable|mythos)-\d",

@@ -34,6 +34,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     actual: int
     """Anchored: reported input − last input − last output resent. Else the whole reported input."""
     anchored: bool
+    turns_dropped: float | None = None
+    """How much of the reasoning whose turn had ended the provider has taken out, 0 to 1; None where the call does not tell."""
     usable: bool = True
     """False for what must not be learned from, see `is_usable`."""
 
@@ -49,6 +51,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """Actual over estimated for first calls, where that fits better than factor and preamble; 0: it does not."""
     first_range: tuple[float, float] = _FIRST_RANGE
     samples: int = 0
+    turns_dropped: float | None = None
+    """Share of earlier turns' reasoning that the provider takes out by itself; None: not known yet."""
     rejected: int = 0
     """Samples that were not taken in because they cannot be right."""
     recent: tuple[Observed, ...] = ()
@@ -119,6 +123,10 @@ def first_tokens(state: Learned, growth: Growth) -> int:
 
 def update(state: Learned, sample: Sample) -> Learned:
     """The state after one more call."""
+    if sample.turns_dropped is not None:
+        known, share = state.turns_dropped, sample.turns_dropped
+        share = share if known is None else (known + share) / 2
+        return msgspec.structs.replace(state, samples=state.samples + 1, turns_dropped=share)
     if not sample.usable or sample.growth.tokens <= 0:
         return state
     if not _is_plausible(sample):
@@ -140,7 +148,10 @@ def merged(ours: Learned, stored: Learned, new: int) -> Learned:
     recent = _newest(stored.recent, ours.recent, KEPT)
     first = _newest(stored.recent_first, ours.recent_first, _KEPT_FIRST)
     samples = max(ours.samples, stored.samples + new)
-    state = msgspec.structs.replace(ours, samples=samples, rejected=max(ours.rejected, stored.rejected))
+    dropped = stored.turns_dropped if ours.turns_dropped is None else ours.turns_dropped
+    state = msgspec.structs.replace(
+        ours, samples=samples, rejected=max(ours.rejected, stored.rejected), turns_dropped=dropped
+    )
     if recent == ours.recent and first == ours.recent_first:
         return state
     state = msgspec.structs.replace(state, recent=recent, recent_first=first)

@@ -44,6 +44,29 @@ def test_only_google_wants_signatures_and_only_openai_keeps_its_items():
     assert not reasoning_rule("claude-opus-5-5").keeps
 
 
+@pytest.mark.parametrize(
+    ("model", "drops"),
+    [
+        ("claude-3-7-sonnet-20250219", True),
+        ("claude-sonnet-4-20250514", True),
+        ("claude-sonnet-4-0", True),
+        ("claude-opus-4-1-20250805", True),
+        ("anthropic/claude-sonnet-4.5", True),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        ("claude-haiku-4-5", True),
+        ("claude-opus-4-5", False),
+        ("claude-sonnet-4-6", False),
+        ("claude-opus-4-8", False),
+        ("claude-opus-5", False),
+        ("claude-sonnet-5-5", False),
+        ("gpt-5.4", False),
+    ],
+)
+def test_claude_before_opus_4_5_drops_the_thinking_of_earlier_turns(model, drops):
+    assert reasoning_rule(model).drops is drops
+    assert reasoning_rule(model).demands
+
+
 def test_a_host_may_have_a_rule_of_its_own():
     assert reasoning_rule("deepseek-r1", upstream="deepseek").refuses
     assert reasoning_rule("deepseek-r1", upstream="ollama") == OPTIONAL

@@ -324,3 +324,17 @@ def test_whatever_comes_the_state_stays_bounded(found):
     assert 0.5 <= state.factor <= 2.0
     assert 0 <= predicted.low <= predicted.high
     assert predict_first(state, PROBE).tokens == first_tokens(state, PROBE) >= 0
+
+
+def test_what_becomes_of_earlier_turns_reasoning_follows_the_newest_counts_and_teaches_no_density():
+    state = NOTHING_LEARNED
+    seen = []
+    for share in (1.0, 1.0, 0.0, 0.0):
+        state = update(
+            state, Sample(growth=Growth(1000, 2, 1), actual=9000, anchored=True, usable=True, turns_dropped=share)
+        )
+        seen.append(state.turns_dropped)
+
+    assert seen == [1.0, 1.0, 0.5, 0.25]
+    assert (state.samples, state.coefficients) == (4, NOTHING_LEARNED.coefficients)
+    assert merged(NOTHING_LEARNED, state, 0).turns_dropped == merged(state, NOTHING_LEARNED, 4).turns_dropped == 0.25

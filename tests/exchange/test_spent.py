@@ -1,0 +1,82 @@
+"""Reasoning of earlier turns, which some providers take out by themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from proxy.exchange.spent import dropped_share, drops_reasoning, spent_reasoning
+from proxy.pruning.reasoning import LEAVE_REASONING
+from proxy.pruning.reasoning_rules import OPTIONAL
+from proxy.tokens.learn import NOTHING_LEARNED, Learned
+from proxy.tokens.usage import Usage
+from tests.builders import QUIET, Line, a_memory, a_received, an_observation, calls, result, said, user, words
+
+THOUGHT = words("thought", 500)
+DROPS = replace(QUIET, reasoning=replace(LEAVE_REASONING, rule=replace(OPTIONAL, drops=True)))
+
+
+def thinking(message):
+    return {**message, "reasoning_content": THOUGHT}
+
+
+TURN = [user("go"), thinking(calls("c1")), result("c1", "done"), thinking(said("well"))]
+SPOKEN = [*TURN, user("and now?")]
+
+
+def led(policy, *, dropped):
+    """The turn's two calls at a provider that counts as we do, and then the user's next words."""
+    line = Line(policy)
+    first = line.prepared(TURN[:1])
+    line.answered(first, an_observation("", usage=Usage(input_tokens=5100, output_tokens=520, reasoning_tokens=500)))
+    line.answered(
+        line.prepared(TURN[:3]),
+        an_observation("well", usage=Usage(input_tokens=5650, output_tokens=510, reasoning_tokens=500)),
+    )
+    ready = line.prepared(SPOKEN)
+    actual = ready.estimated - ready.inputs.spent * (dropped - ready.drops_reasoning)
+    return ready, line.answered(ready, an_observation("ok", usage=Usage(input_tokens=actual, output_tokens=5)))
+
+
+def test_the_turn_that_has_ended_is_told_by_the_user_s_words():
+    ready, _ = led(QUIET, dropped=False)
+    line = Line(QUIET)
+    line.answered(line.prepared(TURN[:1]), an_observation("", usage=Usage(input_tokens=100, output_tokens=520)))
+    inside = TURN[:3]
+    received = a_received(inside, caller=line.caller)
+
+    assert ready.inputs.spent == pytest.approx(1000, rel=0.05)
+    assert spent_reasoning(received, a_memory(line, inside), 2, line.scale, 1.0) == 0
+
+
+def test_where_the_provider_drops_it_it_weighs_nothing_and_is_taken_off_what_was_counted():
+    kept, _ = led(QUIET, dropped=False)
+    gone, _ = led(DROPS, dropped=True)
+
+    assert kept.estimated - gone.estimated == gone.inputs.spent
+    assert kept.weighed.total - gone.weighed.total == pytest.approx(1000, rel=0.05)
+    assert gone.weighed.reasoning == 0
+    # Within its turn it counts.
+    assert Line(DROPS).prepared(TURN[:3]).weighed.reasoning > 450
+
+
+@pytest.mark.parametrize(("policy", "dropped"), [(QUIET, True), (QUIET, False), (DROPS, True), (DROPS, False)])
+def test_the_provider_s_own_count_tells_whether_it_does(policy, dropped):
+    _, settled = led(policy, dropped=dropped)
+
+    assert settled.sample.turns_dropped == pytest.approx(float(dropped), abs=0.01)
+
+
+def test_little_reasoning_tells_nothing():
+    assert dropped_share(1000, 990, 99, dropped=False) is None
+    assert dropped_share(1000, 900, 100, dropped=False) == 1.0
+    assert dropped_share(1000, 5000, 100, dropped=True) == 0.0
+
+
+def test_what_was_learned_comes_before_the_table():
+    rule = DROPS.reasoning
+
+    assert drops_reasoning(rule, NOTHING_LEARNED)
+    assert not drops_reasoning(rule, Learned(turns_dropped=0.1))
+    assert drops_reasoning(LEAVE_REASONING, Learned(turns_dropped=0.9))
+    # What we take out ourselves nobody else need take out.
+    assert not drops_reasoning(replace(rule, strip="all"), NOTHING_LEARNED)
