@@ -104,6 +104,7 @@ def test_answer_header_that_cannot_be_written_again_is_left_out():
         # A folded line (RFC 9112 section 5.2) and what hides behind one.
         [(b"x-a", b"1\r\n folded")],
         [(b"x-a", b"1\nx-b: 2")],
+        [(b"x-a", b"1\rx-b: 2")],
         [(b"x-a", b"\x00")],
     ],
 )

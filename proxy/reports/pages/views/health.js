@@ -26,7 +26,7 @@ function pageOf(board) {
     incomplete(board),
     h("dl", { class: "facts" },
       fact("Store", board.store_healthy ? `${board.store} answers` : `${board.store} is down`,
-        board.store_healthy ? null : "memory stands in; calls go on", board.store_healthy ? "gain" : "loss"),
+        board.store_healthy ? null : "memory stands in; calls go on; `store_lost` in the log says why", board.store_healthy ? "gain" : "loss"),
       fact("Store failures", exact(board.store_failures), "since this process began", board.store_failures ? "loss" : ""),
       fact("Upstreams", exact(board.addresses), "have an address"),
       fact("Version", board.version)),
