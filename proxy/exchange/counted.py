@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from proxy.exchange.measure import sealed_in, with_sealed
+from proxy.conversation.model import last_words
+from proxy.exchange.measure import reply_end, sealed_in, with_sealed
 from proxy.exchange.ready import Draft
+from proxy.exchange.spent import drops_reasoning
 
 
 class Counted(NamedTuple):
@@ -38,4 +40,20 @@ def _tokens_of(draft: Draft, head: int) -> Sequence[int]:
     sealed = notes.extended("sealed", lambda known: sealed_in(conversation.messages[len(known) :]))
     if not any(sealed):
         return draft.tokens
-    return with_sealed(draft.tokens, sealed, draft.context.total / draft.learned.factor - head - sum(draft.tokens))
+    factor = draft.learned.factor
+    unexplained = draft.context.total / factor - head - sum(draft.tokens)
+    return with_sealed(draft.tokens, sealed, unexplained, _told(draft, sealed))
+
+
+def _told(draft: Draft, sealed: Sequence[bool]) -> dict[int, float]:
+    """Sealed reasoning of those answers of which the provider has told it, by the message that holds it: ours to its scale."""
+    known, spent = {}, 0
+    if drops_reasoning(draft.policy.reasoning, draft.learned):
+        spent = max(0, last_words(draft.received.conversation.messages))
+        known = dict.fromkeys([number for number in range(spent) if sealed[number]], 0.0)
+    for end, anchor in draft.memory.calls:
+        tokens = anchor.usage.reasoning_tokens if anchor is not None and anchor.usage is not None else None
+        holder = next((number for number in range(max(end + 1, spent), len(sealed)) if sealed[number]), None)
+        if tokens and holder is not None and end + 1 <= holder < reply_end(draft.received.conversation.messages, end):
+            known[holder] = tokens / draft.learned.factor
+    return known

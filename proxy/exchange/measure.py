@@ -1,7 +1,8 @@
 """What a request weighs under a plan, and the unified formula fed from memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -29,6 +30,7 @@ from proxy.tokens.estimate import Scale
 from proxy.tokens.fit import Growth
 from proxy.tokens.learn import Learned, first_tokens, predict
 
+NO_TOLD: Final[Mapping[int, float]] = {}
 _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
 
@@ -102,18 +104,25 @@ def sealed_in(messages: Sequence[Message]) -> list[bool]:
     ]
 
 
-def with_sealed(tokens: Sequence[int], sealed: Sequence[bool], unexplained: float) -> Sequence[int]:
+def with_sealed(
+    tokens: Sequence[int], sealed: Sequence[bool], unexplained: float, told: Mapping[int, float] = NO_TOLD
+) -> Sequence[int]:
     """Tokens of each message with its share of those that only the provider's counts tell of, where reasoning is sealed.
 
-    A message that does not go out (0 tokens) has none.
+    `told`: what is known of single messages, by their index; the others share the rest. A message that does not go out
+    (0 tokens) has none.
     """
     holders = [number for number, (held, own) in enumerate(zip(sealed, tokens, strict=True)) if held and own]
-    share = int(unexplained / len(holders)) if holders else 0
-    if share <= 0:
+    if not holders or unexplained <= 0:
         return tokens
+    known = {number: told[number] for number in holders if number in told}
+    # They cannot hold more than there is.
+    scale = min(1.0, unexplained / max(1.0, sum(known.values())))
+    others = len(holders) - len(known)
+    share = int((unexplained - scale * sum(known.values())) / others) if others else 0
     weighed = list(tokens)
     for number in holders:
-        weighed[number] += share
+        weighed[number] += int(scale * known[number]) if number in known else share
     return weighed
 
 

@@ -1,5 +1,6 @@
 """A provider counts otherwise than we do, and nothing is learned about it yet."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.exchange.counted import counted_of
+from proxy.exchange.prepare import prepare
 from proxy.exchange.ready import draft_of
+from proxy.exchange.weigh import weigh
 from proxy.pruning.policy import PRESETS
 from proxy.pruning.purse import charged
+from proxy.pruning.reasoning import LEAVE_REASONING
+from proxy.pruning.reasoning_rules import OPTIONAL
 from proxy.pruning.situation import Prices
 from proxy.tokens.learn import NOTHING_LEARNED
 from proxy.tokens.usage import Usage
@@ -50,6 +55,58 @@ def test_what_was_never_counted_has_no_rate():
     counted = counted_of(drafted(Line(), rounds(words("a", 1000))))
 
     assert (counted.rate, counted.least) == (None, None)
+
+
+def sealed_weights(policy, *more):
+    """What two answers' encrypted reasoning of 300 and 3,000 tokens adds to the messages that hold it."""
+    line = Line(policy)
+    items = [{"type": "message", "role": "user", "content": "go"}]
+
+    def received():
+        body = json.dumps({"model": "m", "input": items}).encode()
+        return a_received(body=body, path="/v1/responses", caller=line.caller, recall=line.recall)
+
+    def answered(size):
+        asked = received()
+        ready = prepare(asked, line.memory(asked), line.policy, line.scale, now=1000.0 + len(items))
+        usage = Usage(input_tokens=ready.weighed.total + told, output_tokens=size + 20, reasoning_tokens=size)
+        line.answered(ready, an_observation("well", usage=usage))
+
+    told = 0
+    for number, size in enumerate((300, 3000)):
+        answered(size)
+        told += size
+        items += [
+            {"type": "reasoning", "summary": [], "encrypted_content": "sealed"},
+            {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": "fine"},
+        ]
+    answered(0)
+    items += [{"type": "message", "role": "assistant", "content": "well"}, *more]
+    last = received()
+    memory = line.memory(last)
+    weighed = weigh(last, line.scale)
+    draft = draft_of(last, memory, weighed, line.scale, line.policy, NOTHING_LEARNED, memory.plan)
+    added = [after - before for after, before in zip(counted_of(draft).tokens, draft.tokens, strict=True)]
+    return [tokens for tokens in added if tokens]
+
+
+def test_sealed_reasoning_weighs_what_was_told_of_its_answer():
+    more = {"type": "message", "role": "user", "content": "and now?"}
+
+    assert sealed_weights(QUIET, more) == [300, 3000]
+
+
+def test_sealed_reasoning_that_the_provider_drops_weighs_nothing():
+    drops = replace(QUIET, reasoning=replace(LEAVE_REASONING, rule=replace(OPTIONAL, drops=True)))
+    call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+    more = {"type": "message", "role": "user", "content": "and now?"}
+
+    assert sealed_weights(drops, call, {"type": "function_call_output", "call_id": "c", "output": "fine"}) == [
+        300,
+        3000,
+    ]
+    assert sealed_weights(drops, more) == []
 
 
 def bills(texts, policy, prices, factor):

@@ -313,5 +313,15 @@ def test_what_only_the_provider_counts_belongs_to_sealed_reasoning():
     assert with_sealed([10, 0], [False, True], 100.0) == [10, 0]
 
 
+def test_what_the_provider_has_told_of_single_answers_is_theirs_and_the_others_share_the_rest():
+    sealed = [True, True, True, False]
+
+    assert with_sealed([4, 4, 4, 9], sealed, 100.0, {1: 60.0}) == [24, 64, 24, 9]
+    assert with_sealed([4, 4, 4, 9], sealed, 100.0, {0: 0.0, 1: 60.0}) == [4, 64, 44, 9]
+    assert with_sealed([4, 4, 4, 9], sealed, 30.0, {0: 20.0, 1: 40.0, 2: 0.0}) == [14, 24, 4, 9]
+    # What does not go out has none, whatever was told of it.
+    assert with_sealed([0, 4], [True, True], 10.0, {0: 50.0}) == [0, 14]
+
+
 def said_message(text):
     return Message(role="assistant", parts=(Text(text=text),), digest=b"")
