@@ -82,19 +82,37 @@ async def test_closing_writes_what_is_pending_and_later_calls_say_closed(path, c
     await again.close()
 
 
-def test_whoever_waits_for_a_commit_hears_of_it_last(path, clock):
-    """What is still unwritten is older than what a caller has just had written, and must not be found instead of it."""
-    opening = open_file(path, clock())
-    heard = []
-    writer = Writer(
+def a_writer(path, clock, on_written=lambda _anchors: None):
+    return Writer(
         path=path,
-        inode=opening.inode,
+        inode=open_file(path, clock()).inode,
         ttl_s=60.0,
         clock=clock,
         room_bytes=1_000_000,
         writer_id=1,
-        on_written=lambda anchors: heard.extend(anchor.key for anchor in anchors),
+        on_written=on_written,
     )
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_damaged_file_is_moved_aside_but_not_the_one_that_another_process_has_begun_in_its_place(
+    path, clock, replaced
+):
+    writer = a_writer(path, clock)
+    if replaced:
+        path.rename(path.with_name("aside"))
+        path.write_bytes(b"of another process")
+    writer.lose(StoreError("damaged"))
+    writer.close()
+
+    assert path.exists() is replaced
+    assert any(".damaged-" in file.name for file in path.parent.iterdir()) is not replaced
+
+
+def test_whoever_waits_for_a_commit_hears_of_it_last(path, clock):
+    """What is still unwritten is older than what a caller has just had written, and must not be found instead of it."""
+    heard = []
+    writer = a_writer(path, clock, lambda anchors: heard.extend(anchor.key for anchor in anchors))
     settled, decided = an_anchor("a"), an_anchor("a", at=9.0)
     writer.behind([Rows(anchor=(settled, pack(settled)))])
     writer.now(Rows(anchor=(decided, pack(decided))), heard.append)
