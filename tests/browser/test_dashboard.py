@@ -447,6 +447,18 @@ async def test_no_word_of_the_frame_is_broken_and_long_names_end_after_two_lines
             pass
 
 
+async def test_numbers_are_said_as_people_read_them(page, replayed):
+    await visit(page, replayed)
+    amounts, counts = [0, 0.00001, -0.0042, 0.1234, 1.5, -1234.5], [950, 12_345, 999_600, 1_250_000]
+    say = f"[...{amounts}.map(say.money), ...{counts}.map(say.tokens)]"
+    shown = await page.run(f"import('/_proxy/static/format.js').then((say) => {say})")
+
+    assert shown == [
+        *("$0.00", "<$0.0001", "−$0.0042", "$0.123", "$1.50", "−$1,234.50"),
+        *("950", "12.3k", "1M", "1.25M"),
+    ]
+
+
 async def test_without_calls_it_says_which_base_urls_to_set(page, tmp_path):
     async with house(tmp_path) as fresh, left(page):
         await visit(page, fresh)

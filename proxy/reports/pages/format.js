@@ -29,8 +29,8 @@ export function money(n) {
   if (n === null || n === undefined) return NONE;
   const size = Math.abs(n);
   const places = size === 0 || size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
-  const text = size > 0 && size < 0.00005 ? "<0.0001" : size.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
-  return signed(`$${text}`, n);
+  if (size > 0 && size < 0.00005) return signed("<$0.0001", n);
+  return signed(`$${size.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places })}`, n);
 }
 
 /** Labels for the marks of a money axis that lie `step` apart: all with the same places. */
