@@ -1,12 +1,11 @@
 """What the provider's own counts say of the sizes that decisions are made from, beside what we estimate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from proxy.conversation.model import last_words
-from proxy.exchange.measure import reply_end, sealed_in, with_sealed
+from proxy.conversation.model import Message, Reasoning, last_words
 from proxy.exchange.ready import Draft
-from proxy.exchange.spent import drops_reasoning
+from proxy.exchange.spent import drops_reasoning, told_reasoning
 
 
 class Counted(NamedTuple):
@@ -46,14 +45,41 @@ def _tokens_of(draft: Draft, head: int) -> Sequence[int]:
 
 
 def _told(draft: Draft, sealed: Sequence[bool]) -> dict[int, float]:
-    """Sealed reasoning of those answers of which the provider has told it, by the message that holds it: ours to its scale."""
-    known, spent = {}, 0
+    """Sealed reasoning of those answers of which the provider has told it, on our scale, by the message that holds it."""
+    told: dict[int, float] = {
+        number: tokens / draft.learned.factor for number, tokens in told_reasoning(draft.received, draft.memory).items()
+    }
     if drops_reasoning(draft.policy.reasoning, draft.learned):
-        spent = max(0, last_words(draft.received.conversation.messages))
-        known = dict.fromkeys([number for number in range(spent) if sealed[number]], 0.0)
-    for end, anchor in draft.memory.calls:
-        tokens = anchor.usage.reasoning_tokens if anchor is not None and anchor.usage is not None else None
-        holder = next((number for number in range(max(end + 1, spent), len(sealed)) if sealed[number]), None)
-        if tokens and holder is not None and end + 1 <= holder < reply_end(draft.received.conversation.messages, end):
-            known[holder] = tokens / draft.learned.factor
-    return known
+        gone = max(0, last_words(draft.received.conversation.messages))
+        told.update(dict.fromkeys([number for number in range(gone) if sealed[number]], 0.0))
+    return told
+
+
+def sealed_in(messages: Sequence[Message]) -> list[bool]:
+    """For each message whether it holds encrypted reasoning, whose length says nothing."""
+    return [
+        any(isinstance(part, Reasoning) and part.signed and not part.text for part in message.parts)
+        for message in messages
+    ]
+
+
+def with_sealed(
+    tokens: Sequence[int], sealed: Sequence[bool], unexplained: float, told: Mapping[int, float]
+) -> Sequence[int]:
+    """Tokens of each message with its share of those that only the provider's counts tell of, where reasoning is sealed.
+
+    `told`: what is known of single messages, by their index; the others share the rest. A message that does not go out
+    (0 tokens) has none.
+    """
+    holders = [number for number, (held, own) in enumerate(zip(sealed, tokens, strict=True)) if held and own]
+    if not holders or unexplained <= 0:
+        return tokens
+    known = {number: told[number] for number in holders if number in told}
+    # They cannot hold more than there is.
+    scale = min(1.0, unexplained / max(1.0, sum(known.values())))
+    others = len(holders) - len(known)
+    share = int((unexplained - scale * sum(known.values())) / others) if others else 0
+    weighed = list(tokens)
+    for number in holders:
+        weighed[number] += int(scale * known[number]) if number in known else share
+    return weighed

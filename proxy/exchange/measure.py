@@ -1,8 +1,7 @@
 """What a request weighs under a plan, and the unified formula fed from memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -21,7 +20,7 @@ from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.spent import spent_reasoning
+from proxy.exchange.spent import spent_reasoning, swallowed_reasoning
 from proxy.exchange.weigh import Size, Weighed, replaced_in
 from proxy.ledger.records import Anchor
 from proxy.pruning.results import replacements
@@ -30,7 +29,6 @@ from proxy.tokens.estimate import Scale
 from proxy.tokens.fit import Growth
 from proxy.tokens.learn import Learned, first_tokens, predict
 
-NO_TOLD: Final[Mapping[int, float]] = {}
 _ABOUT_REASONING = frozenset({StripReasoning, RestoreReasoning, Summarise})
 
 
@@ -96,36 +94,6 @@ def standing_reasoning(weighed: Weighed, plan: Plan) -> int:
     return sum(tokens)
 
 
-def sealed_in(messages: Sequence[Message]) -> list[bool]:
-    """For each message whether it holds encrypted reasoning, whose length says nothing."""
-    return [
-        any(isinstance(part, Reasoning) and part.signed and not part.text for part in message.parts)
-        for message in messages
-    ]
-
-
-def with_sealed(
-    tokens: Sequence[int], sealed: Sequence[bool], unexplained: float, told: Mapping[int, float] = NO_TOLD
-) -> Sequence[int]:
-    """Tokens of each message with its share of those that only the provider's counts tell of, where reasoning is sealed.
-
-    `told`: what is known of single messages, by their index; the others share the rest. A message that does not go out
-    (0 tokens) has none.
-    """
-    holders = [number for number, (held, own) in enumerate(zip(sealed, tokens, strict=True)) if held and own]
-    if not holders or unexplained <= 0:
-        return tokens
-    known = {number: told[number] for number in holders if number in told}
-    # They cannot hold more than there is.
-    scale = min(1.0, unexplained / max(1.0, sum(known.values())))
-    others = len(holders) - len(known)
-    share = int((unexplained - scale * sum(known.values())) / others) if others else 0
-    weighed = list(tokens)
-    for number in holders:
-        weighed[number] += int(scale * known[number]) if number in known else share
-    return weighed
-
-
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """What the unified formula is fed with, and what the call can teach."""
 
@@ -159,8 +127,12 @@ def formula_inputs(
     usage = anchor.usage
     start, run, reply, growth = _growth(received, memory, anchor, weighed, now, scale)
     drift = _drift(weighed, plan, memory, now)
-    spent = spent_reasoning(received, memory, start if reply is not None else run.start, scale, learned.factor)
+    told = start if reply is not None else run.start
+    taken = _taken(weighed, plan)
+    spent = spent_reasoning(received, memory, told, scale, learned.factor, taken)
     gone = spent if drops else 0
+    if newly := taken - _taken(weighed, memory.measured_plan):
+        gone += swallowed_reasoning(received, memory, newly, drops=drops)
     last = Last(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
@@ -216,6 +188,14 @@ def _drift(weighed: Weighed, plan: Plan, memory: Memory, now: Sequence[int]) -> 
         return 0
     then = standing_tokens(weighed, memory.measured_plan)
     return sum(now[: memory.measured_at + 1]) - sum(then[: memory.measured_at + 1])
+
+
+def _taken(weighed: Weighed, plan: Plan) -> set[int]:
+    """Indices of the messages in whose place a summary stands."""
+    if Summarise not in set(map(type, plan.edits)):
+        return set()
+    _, edits = standing_edits(weighed.notes, weighed.keys, plan)
+    return {number for start, end, _ in written_summaries(edits, weighed.index) for number in range(start, end + 1)}
 
 
 def _first_inputs(

@@ -4,6 +4,8 @@ Clients send it back all the same, and within its turn it counts. Whether a prov
 until its own counts have shown it.
 """
 
+from collections.abc import Container
+
 from proxy.conversation.model import Reasoning, last_words
 from proxy.exchange.receive import Memory, Received
 from proxy.pruning.reasoning import ReasoningPolicy
@@ -22,21 +24,48 @@ def drops_reasoning(policy: ReasoningPolicy, learned: Learned) -> bool:
     return policy.rule.drops if learned.turns_dropped is None else learned.turns_dropped >= _HALF
 
 
-def spent_reasoning(received: Received, memory: Memory, end: int, scale: Scale, factor: float) -> int:
+def told_reasoning(received: Received, memory: Memory) -> dict[int, int]:
+    """Tokens of encrypted reasoning, as far as the provider told them, by the index of the message that holds it."""
+    messages, told = received.conversation.messages, {}
+    for end, anchor in memory.calls:
+        tokens = anchor.usage.reasoning_tokens if anchor is not None and anchor.usage is not None else None
+        number = end + 1
+        while tokens and number < len(messages) and messages[number].role == "assistant":
+            if any(isinstance(part, Reasoning) and part.signed and not part.text for part in messages[number].parts):
+                told[number] = tokens
+                break
+            number += 1
+    return told
+
+
+def swallowed_reasoning(received: Received, memory: Memory, taken: Container[int], *, drops: bool) -> int:
+    """Tokens of encrypted reasoning that the measured call had sent and that summaries have taken in since.
+
+    `taken`: indices of the messages in those summaries. Our own count of them leaves it out. `drops`: the provider takes out
+    that of earlier turns.
+    """
+    end = memory.measured_at + 1
+    since = max(0, last_words(received.conversation.messages[:end])) if drops else 0
+    told = told_reasoning(received, memory)
+    return sum([tokens for number, tokens in told.items() if since <= number < end and number in taken])
+
+
+def spent_reasoning(
+    received: Received, memory: Memory, end: int, scale: Scale, factor: float, taken: Container[int]
+) -> int:
     """Tokens of reasoning that counted in the measured call's turn, and that are of an earlier turn in this request.
 
     0 where the user has said nothing since. `end`: index behind the last message whose size the provider has told. `factor`:
-    its tokens for each of ours.
+    its tokens for each of ours. `taken`: indices of the messages in whose place a summary stands.
     """
     messages, at = received.conversation.messages, memory.measured_at
     if at < 0 or last_words(messages) <= at:
         return 0
-    told = {end: anchor.usage.reasoning_tokens or 0 for end, anchor in memory.calls if anchor and anchor.usage}
-    tokens = 0
+    told, tokens = told_reasoning(received, memory), 0
     for number in range(max(0, last_words(messages[: at + 1])), end):
-        if any(isinstance(part, Reasoning) for part in messages[number].parts):
+        if number not in taken and any(isinstance(part, Reasoning) for part in messages[number].parts):
             # Of encrypted reasoning only the provider knows the length.
-            tokens += max(round(factor * scale.weigh(messages[number]).reasoning), told.pop(number - 1, 0))
+            tokens += told.get(number) or round(factor * scale.weigh(messages[number]).reasoning)
     return tokens
 
 

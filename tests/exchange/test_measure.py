@@ -3,17 +3,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.conversation.edit import EMPTY_PLAN, Insert, Plan, StripReasoning, Summarise
-from proxy.conversation.model import Message, Reasoning, Text
 from proxy.dialects import dialect_for
 from proxy.dialects.lens import apply_plan
 from proxy.exchange.measure import (
     compacted_since,
     formula_inputs,
     reply_end,
-    sealed_in,
     standing_reasoning,
     standing_tokens,
-    with_sealed,
 )
 from proxy.exchange.receive import NO_MEMORY
 from proxy.exchange.weigh import weigh
@@ -293,35 +290,3 @@ def test_an_answer_may_be_a_run_of_messages(at, end):
     messages = a_received([user(), calls("a"), result("a"), said("x"), said("y"), user()]).conversation.messages
 
     assert reply_end(messages, at) == (end if at != 0 else 2)
-
-
-def test_sealed_reasoning_is_what_says_nothing_of_its_length():
-    def holding(**fields):
-        return Message(role="assistant", parts=(Reasoning(**fields),), digest=b"")
-
-    messages = [holding(text="", signed=True), holding(text="said", signed=True), holding(text=""), said_message("a")]
-
-    assert sealed_in(messages) == [True, False, False, False]
-
-
-def test_what_only_the_provider_counts_belongs_to_sealed_reasoning():
-    sealed = [False, True, False, True, True]
-
-    assert with_sealed([10, 4, 10, 4, 0], sealed, 101.0) == [10, 54, 10, 54, 0]
-    for unexplained in (-50.0, 1.0):
-        assert with_sealed([10, 4, 10, 4, 0], sealed, unexplained) == [10, 4, 10, 4, 0]
-    assert with_sealed([10, 0], [False, True], 100.0) == [10, 0]
-
-
-def test_what_the_provider_has_told_of_single_answers_is_theirs_and_the_others_share_the_rest():
-    sealed = [True, True, True, False]
-
-    assert with_sealed([4, 4, 4, 9], sealed, 100.0, {1: 60.0}) == [24, 64, 24, 9]
-    assert with_sealed([4, 4, 4, 9], sealed, 100.0, {0: 0.0, 1: 60.0}) == [4, 64, 44, 9]
-    assert with_sealed([4, 4, 4, 9], sealed, 30.0, {0: 20.0, 1: 40.0, 2: 0.0}) == [14, 24, 4, 9]
-    # What does not go out has none, whatever was told of it.
-    assert with_sealed([0, 4], [True, True], 10.0, {0: 50.0}) == [0, 14]
-
-
-def said_message(text):
-    return Message(role="assistant", parts=(Text(text=text),), digest=b"")

@@ -1,10 +1,18 @@
 """Reasoning of earlier turns, which some providers take out by themselves."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from proxy.exchange.spent import dropped_share, drops_reasoning, spent_reasoning
+from proxy.exchange.prepare import prepare
+from proxy.exchange.spent import (
+    dropped_share,
+    drops_reasoning,
+    spent_reasoning,
+    swallowed_reasoning,
+    told_reasoning,
+)
 from proxy.pruning.reasoning import LEAVE_REASONING
 from proxy.pruning.reasoning_rules import OPTIONAL
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
@@ -45,7 +53,7 @@ def test_the_turn_that_has_ended_is_told_by_the_user_s_words():
     received = a_received(inside, caller=line.caller)
 
     assert ready.inputs.spent == pytest.approx(1000, rel=0.05)
-    assert spent_reasoning(received, a_memory(line, inside), 2, line.scale, 1.0) == 0
+    assert spent_reasoning(received, a_memory(line, inside), 2, line.scale, 1.0, ()) == 0
 
 
 def test_where_the_provider_drops_it_it_weighs_nothing_and_is_taken_off_what_was_counted():
@@ -80,3 +88,35 @@ def test_what_was_learned_comes_before_the_table():
     assert drops_reasoning(LEAVE_REASONING, Learned(turns_dropped=0.9))
     # What we take out ourselves nobody else need take out.
     assert not drops_reasoning(replace(rule, strip="all"), NOTHING_LEARNED)
+
+
+def test_encrypted_reasoning_in_what_a_summary_took_in_is_gone_once():
+    """Our own count of the span leaves it out; when the user speaks, only the rest of the turn's is taken off."""
+    line = Line(DROPS)
+    items = [{"type": "message", "role": "user", "content": "go"}]
+
+    def received():
+        body = json.dumps({"model": "m", "input": items}).encode()
+        return a_received(body=body, path="/v1/responses", caller=line.caller, recall=line.recall)
+
+    for number, size in enumerate((300, 3000)):
+        asked = received()
+        ready = prepare(asked, line.memory(asked), line.policy, line.scale, now=1000.0 + number)
+        usage = Usage(input_tokens=5000, output_tokens=size + 20, reasoning_tokens=size)
+        line.answered(ready, an_observation("", usage=usage))
+        items += [
+            {"type": "reasoning", "summary": [], "encrypted_content": "sealed"},
+            {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": "fine"},
+        ]
+    inside = received()
+    memory = line.memory(inside)
+
+    assert told_reasoning(inside, memory) == {1: 300, 4: 3000}
+    assert swallowed_reasoning(inside, memory, {1, 2, 3}, drops=True) == 300
+    # The newest answer came after the measured call had been sent: it is in no count of it.
+    assert swallowed_reasoning(inside, memory, {1, 2, 3, 4, 5}, drops=False) == 300
+    items.append({"type": "message", "role": "user", "content": "and now?"})
+    spoken = received()
+    assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, {1, 2, 3}) == 3000
+    assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, ()) == 3300
