@@ -31,6 +31,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     label: str
+    """The client's own name for it: the newest that a call has brought."""
     model: str
     upstream: str
     turns: int

@@ -16,11 +16,18 @@ _CALLS = " UNION ALL ".join(
     " WHERE expires > :now AND turn > 0"
     for table in TURNS
 )
-# Beside max(), SQLite takes the other columns from the row that holds the maximum (lang_select, section 2.5).
-_SUMS = (
-    "SELECT session, label, model, upstream, count(*), min(at), max(at), sum(input_tokens), sum(removed_tokens)"  # noqa: S608
-    f" FROM ({_CALLS}) GROUP BY session ORDER BY 7 DESC, 1 DESC LIMIT :limit"
-)
+# Beside one max(), SQLite takes the other columns from the row that holds the maximum; beside two of its kind, or a min(),
+# from any of their rows (lang_select, section 2.5). So each has a query of its own.
+_SUMS = f"""
+    WITH calls AS ({_CALLS}),
+    newest AS (SELECT session, model, upstream, max(at) AS last_at FROM calls GROUP BY session
+        ORDER BY last_at DESC, session DESC LIMIT :limit),
+    named AS (SELECT session, label, max(at) FROM calls WHERE label <> '' GROUP BY session),
+    sums AS (SELECT session, count(*) AS turns, min(at) AS first_at, sum(input_tokens) AS input_tokens,
+        sum(removed_tokens) AS removed_tokens FROM calls GROUP BY session)
+    SELECT session, coalesce(label, ''), model, upstream, turns, first_at, last_at, input_tokens, removed_tokens
+        FROM newest JOIN sums USING (session) LEFT JOIN named USING (session) ORDER BY last_at DESC, session DESC
+"""  # noqa: S608
 
 
 def find_turns(connection: sqlite3.Connection, query: TurnQuery, now: float) -> list[Turn]:

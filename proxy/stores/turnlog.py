@@ -31,7 +31,7 @@ def summarise(session: str, turns: Iterable[Turn]) -> SessionSummary | None:
     newest = rows[-1]
     return SessionSummary(
         session=session,
-        label=newest.label,
+        label=next((row.label for row in reversed(rows) if row.label), ""),
         model=newest.model,
         upstream=newest.upstream,
         turns=len(rows),

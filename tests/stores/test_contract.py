@@ -281,7 +281,7 @@ async def test_a_session_is_summed_over_its_rows(store):
     await store.settle(
         Settlement(None, a_turn(2, session="s", label="new", model="m2", at=20.0, usage=a_usage(input_tokens=None)))
     )
-    refused = a_turn(3, session="s", label="new", model="m2", at=21.0, usage=NOT_REPORTED, outcome="error")
+    refused = a_turn(3, session="s", model="m2", at=21.0, usage=NOT_REPORTED, outcome="error")
     await store.settle(Settlement(None, refused))
     await store.settle(Settlement(None, a_turn(1, session="t", at=15.0)))
 
