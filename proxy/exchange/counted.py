@@ -24,7 +24,7 @@ def counted_of(draft: Draft) -> Counted:
     the provider has counted. One rate for both together would be wrong for each.
     """
     head = draft.weighed.system + draft.weighed.tools
-    tokens = _tokens_of(draft, head)
+    tokens = tokens_of(draft)
     context, end = draft.context, draft.memory.measured_at + 1
     ours = head + sum(tokens[:end])
     if context.basis == "estimated" or not end or not ours:
@@ -33,13 +33,13 @@ def counted_of(draft: Draft) -> Counted:
     return Counted(tokens, rate, context.total - max(0, context.new - round(rate * draft.inputs.growth.tokens)))
 
 
-def _tokens_of(draft: Draft, head: int) -> Sequence[int]:
-    """Tokens of each message, that of sealed reasoning included."""
+def tokens_of(draft: Draft) -> Sequence[int]:
+    """Tokens of each message as it goes out, that of sealed reasoning included."""
     conversation, notes = draft.received.conversation, draft.received.view.notes
     sealed = notes.extended("sealed", lambda known: sealed_in(conversation.messages[len(known) :]))
     if not any(sealed):
         return draft.tokens
-    factor = draft.learned.factor
+    factor, head = draft.learned.factor, draft.weighed.system + draft.weighed.tools
     unexplained = draft.context.total / factor - head - sum(draft.tokens)
     return with_sealed(draft.tokens, sealed, unexplained, _told(draft, sealed))
 

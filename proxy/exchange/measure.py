@@ -20,7 +20,7 @@ from proxy.conversation.fingerprint import reply_print
 from proxy.conversation.model import Media, Message, Reasoning, ToolResult
 from proxy.dialects.lens import standing_edits, written_summaries
 from proxy.exchange.receive import Memory, Received
-from proxy.exchange.spent import spent_reasoning, swallowed_reasoning
+from proxy.exchange.spent import left_reasoning, spent_reasoning, swallowed_reasoning
 from proxy.exchange.weigh import Size, Weighed, replaced_in
 from proxy.ledger.records import Anchor
 from proxy.pruning.results import replacements
@@ -122,8 +122,11 @@ def formula_inputs(
 ) -> Inputs:
     """`now`: `standing_tokens` under `plan`, the plan that is to be sent. `drops`: see `exchange.spent`."""
     messages, anchor = received.conversation.messages, memory.measured
-    if anchor is None or anchor.usage is None or compacted_since(plan, memory):
+    if anchor is None or anchor.usage is None:
         return _first_inputs(messages, weighed, plan, now, scale, learned)
+    if compacted_since(plan, memory):
+        sealed = left_reasoning(received, memory, _taken(weighed, plan), drops=drops)
+        return _first_inputs(messages, weighed, plan, now, scale, learned, sealed=sealed)
     usage = anchor.usage
     start, run, reply, growth = _growth(received, memory, anchor, weighed, now, scale)
     drift = _drift(weighed, plan, memory, now)
@@ -199,16 +202,23 @@ def _taken(weighed: Weighed, plan: Plan) -> set[int]:
 
 
 def _first_inputs(
-    messages: Sequence[Message], weighed: Weighed, plan: Plan, now: Sequence[int], scale: Scale, learned: Learned
+    messages: Sequence[Message],
+    weighed: Weighed,
+    plan: Plan,
+    now: Sequence[int],
+    scale: Scale,
+    learned: Learned,
+    *,
+    sealed: int = 0,
 ) -> Inputs:
-    """A pure estimate of everything, corrected by what first calls have taught."""
+    """A pure estimate of everything, corrected by what first calls have taught. `sealed`: reasoning that we cannot count."""
     fixed = weighed.system + weighed.tools + scale.overheads.request
     growth = Growth(fixed + sum(now), len(messages), _results(weighed.sizes))
     predicted = first_tokens(learned, growth)
     present = Present(
         system=weighed.system,
         tools=weighed.tools,
-        new=predicted - fixed,
+        new=predicted - fixed + sealed,
         reasoning=standing_reasoning(weighed, plan),
         reasoning_raw=weighed.reasoning,
         priming=scale.overheads.request,

@@ -17,6 +17,7 @@ from proxy.conversation.steps import Steps, Stepwise
 from proxy.dialects.lens import standing_edits
 from proxy.exchange.alternating import unbroken
 from proxy.exchange.compact import Need, need_of
+from proxy.exchange.counted import tokens_of
 from proxy.exchange.early import absorbed, early_record
 from proxy.exchange.policy import Policy
 from proxy.exchange.queue import queued_edits
@@ -95,9 +96,15 @@ def prepare(
 
 
 def _need(draft: Draft) -> Need | None:
-    policy, plan, tokens = draft.policy, draft.plan, draft.tokens
+    policy, plan = draft.policy, draft.plan
     return need_of(
-        draft.received, plan, tokens, draft.context, policy.compact, policy.doubt, alternates=policy.alternates
+        draft.received,
+        plan,
+        tokens_of(draft),
+        draft.context,
+        policy.compact,
+        policy.doubt,
+        alternates=policy.alternates,
     )
 
 

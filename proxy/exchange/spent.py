@@ -50,6 +50,16 @@ def swallowed_reasoning(received: Received, memory: Memory, taken: Container[int
     return sum([tokens for number, tokens in told.items() if since <= number < end and number in taken])
 
 
+def left_reasoning(received: Received, memory: Memory, taken: Container[int], *, drops: bool) -> int:
+    """Tokens of encrypted reasoning that still count where summaries stand, as far as the provider told them.
+
+    `taken`, `drops`: see `swallowed_reasoning`.
+    """
+    since = last_words(received.conversation.messages) if drops else 0
+    told = told_reasoning(received, memory)
+    return sum([tokens for number, tokens in told.items() if number >= since and number not in taken])
+
+
 def spent_reasoning(
     received: Received, memory: Memory, end: int, scale: Scale, factor: float, taken: Container[int]
 ) -> int:

@@ -714,3 +714,31 @@ def test_sealed_reasoning_behind_a_result_makes_it_dearer_to_replace(reasoning_t
 
     assert after.skipped == skipped
     assert len(after.new_edits) == (0 if skipped else 1)
+
+
+def test_a_window_that_encrypted_reasoning_fills_is_compacted_though_what_can_be_read_is_short():
+    line = Line(replace(QUIET, window=64_000, compact=CompactPolicy()))
+    items = [{"type": "message", "role": "user", "content": "u"}]
+
+    def ready():
+        body = json.dumps({"model": "m", "input": items, "max_output_tokens": 4000}).encode()
+        received = a_received(body=body, path="/v1/responses", caller=line.caller, recall=line.recall)
+        return prepare(received, line.memory(received), line.policy, line.scale, now=1000.0)
+
+    told = 100
+    for number in range(6):
+        usage = Usage(input_tokens=told, output_tokens=10_020, reasoning_tokens=10_000)
+        line.answered(ready(), an_observation("", usage=usage))
+        told += 10_600
+        items += [
+            {"type": "reasoning", "summary": [], "encrypted_content": "sealed"},
+            {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": words(f"file{number}", 500)},
+        ]
+    line.answered(ready(), an_observation("", usage=Usage(input_tokens=told, output_tokens=20)))
+    need = ready().need
+
+    assert need is not None
+    assert need.now
+    # What the summary takes in makes room.
+    assert need.before_tokens > 30_000

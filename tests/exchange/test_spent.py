@@ -9,6 +9,7 @@ from proxy.exchange.prepare import prepare
 from proxy.exchange.spent import (
     dropped_share,
     drops_reasoning,
+    left_reasoning,
     spent_reasoning,
     swallowed_reasoning,
     told_reasoning,
@@ -116,7 +117,10 @@ def test_encrypted_reasoning_in_what_a_summary_took_in_is_gone_once():
     assert swallowed_reasoning(inside, memory, {1, 2, 3}, drops=True) == 300
     # The newest answer came after the measured call had been sent: it is in no count of it.
     assert swallowed_reasoning(inside, memory, {1, 2, 3, 4, 5}, drops=False) == 300
+    assert left_reasoning(inside, memory, {1, 2, 3}, drops=True) == 3000
     items.append({"type": "message", "role": "user", "content": "and now?"})
     spoken = received()
+    assert left_reasoning(spoken, memory, {1, 2, 3}, drops=False) == 3000
+    assert left_reasoning(spoken, memory, {1, 2, 3}, drops=True) == 0
     assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, {1, 2, 3}) == 3000
     assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, ()) == 3300
