@@ -40,7 +40,7 @@ def money_of(ready: Ready, usage: Usage, price: Price | None, habit: CacheHabit)
     return Money(
         paid=paid,
         unpruned=paid if same else cost(_simulated(ready, usage, habit, unpruned), price),
-        warm_tokens=unpruned if unpruned >= habit.min_prefix else 0,
+        warm_tokens=_warm(usage, habit, unpruned) if unpruned >= habit.min_prefix else 0,
     )
 
 
@@ -65,7 +65,22 @@ def _simulated(ready: Ready, usage: Usage, habit: CacheHabit, unpruned: int) -> 
         output_tokens=usage.output_tokens,
         caches=not ready.marked and (_cached(usage) or _cached(earlier)),
         hour=usage.keeps_an_hour or earlier.keeps_an_hour,
+        written_share=_written_share(usage, habit),
     )
+
+
+def _warm(usage: Usage, habit: CacheHabit, unpruned: int) -> int:
+    """Length of the prefix that the cache would hold after the unpruned call."""
+    read = min(unpruned, usage.cache_read_tokens or 0)
+    return read + round(_written_share(usage, habit) * (unpruned - read))
+
+
+def _written_share(usage: Usage, habit: CacheHabit) -> float:
+    """Of the tokens that were not read, those in front of the client's last breakpoint. Some set one behind the head only."""
+    rest = (usage.input_tokens or 0) - (usage.cache_read_tokens or 0)
+    if habit.write_ratio <= 1 or usage.cache_write_tokens is None or rest <= 0 or not _cached(usage):
+        return 1.0
+    return min(1.0, usage.cache_write_tokens / rest)
 
 
 def _expected(ready: Ready, usage: Usage, habit: CacheHabit) -> tuple[int, int, float]:

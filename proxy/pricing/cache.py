@@ -32,11 +32,13 @@ def simulate(
     output_tokens: int | None,
     caches: bool = True,
     hour: bool = False,
+    written_share: float = 1.0,
 ) -> Simulated:
     """The charge for a call of `input_tokens` that begins with `shared_tokens` of the call before it.
 
     `warm_tokens`: what that call left warm, `idle_s` ago. `caches` False: this client or provider uses no cache, as its
-    real calls show. `hour`: it has its entries live for an hour. Writing counts as written only where it has a price of its own.
+    real calls show. `hour`: it has its entries live for an hour. `written_share`: of what is
+    not read, what stands in front of the last breakpoint; the rest is not kept. Writing counts as written only where it has a price of its own.
     """
     if not caches or input_tokens < habit.min_prefix:
         return Simulated(
@@ -52,12 +54,13 @@ def simulate(
     read -= read % habit.step
     if read < habit.min_prefix:
         read = 0
-    written = input_tokens - read if habit.write_ratio != 1.0 else 0
+    kept = round(written_share * (input_tokens - read))
+    written = kept if habit.write_ratio != 1.0 else 0
     return Simulated(
         input_tokens=input_tokens,
         cache_read_tokens=read,
         cache_write_tokens=written,
         hour_write_tokens=written if hour else None,
         output_tokens=output_tokens,
-        warm_tokens=input_tokens,
+        warm_tokens=read + kept,
     )

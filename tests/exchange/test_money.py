@@ -195,3 +195,18 @@ def test_what_a_cache_that_matches_any_prefix_lost_in_front_of_an_edit_was_lost_
     assert ready.removed_tokens > 4500
     assert (unpruned(0) == pytest.approx(cost(Usage(input_tokens=whole, output_tokens=5), price))) is tells
     assert unpruned(4000) < 0.2 * whole * price.rates.input
+
+
+def test_what_stands_behind_the_last_breakpoint_would_have_been_plain_input_unpruned():
+    """A client that marks its system text only."""
+    ready = going_on(7000)[0]
+    usage = Usage(input_tokens=7050, cache_read_tokens=2000, cache_write_tokens=0, output_tokens=5)
+    money = money_of(ready, usage, PRICE, HABIT)
+    whole = 7050 + ready.removed_tokens
+
+    assert ready.removed_tokens > 4500
+    assert money.unpruned == pytest.approx(
+        cost(Usage(input_tokens=whole, cache_read_tokens=2000, output_tokens=5), PRICE), rel=0.01
+    )
+    # No later call finds more of it.
+    assert money.warm_tokens == 2000
