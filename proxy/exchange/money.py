@@ -16,6 +16,9 @@ from proxy.tokens.usage import NOT_REPORTED, Usage
 _SURELY_CACHED = 2
 """Times a cache's minimum, which is not known for certain: from there on nothing is too small for it."""
 
+_HEAD_DOUBT = 1.1
+"""Times the head as we weigh it, which what was read must reach before any of the history was."""
+
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars."""
@@ -135,7 +138,7 @@ def _removed_before(ready: Ready, usage: Usage, read: int) -> int:
     sent = standing_tokens(weighed, ready.sent_plan)
     head = weighed.system + weighed.tools
     density = (usage.input_tokens or 0) / max(1, head + sum(sent))
-    room, removed = read - density * head, 0
+    room, removed = read - _HEAD_DOUBT * density * head, 0
     for whole, left in zip(weighed.totals, sent, strict=True):
         room -= density * left
         if room < 0:

@@ -5,7 +5,7 @@ from proxy.exchange.money import money_of
 from proxy.pricing.cost import cost
 from proxy.pricing.prices import habit_for, price_for
 from proxy.tokens.usage import NOT_REPORTED, Usage
-from tests.builders import EAGER, QUIET, Line, an_observation, rounds, said, user, words
+from tests.builders import EAGER, QUIET, Line, a_summary, an_observation, rounds, said, user, words
 
 PRICE = price_for("claude-sonnet-4-5", upstream="anthropic")
 HABIT = habit_for("claude-sonnet-4-5", upstream="anthropic")
@@ -210,3 +210,22 @@ def test_what_stands_behind_the_last_breakpoint_would_have_been_plain_input_unpr
     )
     # No later call finds more of it.
     assert money.warm_tokens == 2000
+
+
+@pytest.mark.parametrize("over", [0, 150])
+def test_head_that_weighs_more_than_we_think_is_not_taken_for_a_summary_that_was_read(over):
+    """All that the summary took in would count as read, too."""
+    line = Line(QUIET)
+    history = [*rounds(*(words(f"f{number}", 1000) for number in range(5))), said("read"), user("next")]
+    system = {"role": "system", "content": words("system", 2000)}
+    received = line.prepared([system, *history]).received
+    summary = a_summary(received, 0, -3, text="It was read.", before=5000, after=10)
+    ready = line.prepared([system, *history], summary=summary)
+    usage = Usage(input_tokens=2300, cache_read_tokens=2000 + over, cache_write_tokens=0, output_tokens=5)
+    money = money_of(replace(ready, new_edits=()), usage, PRICE, HABIT)
+    whole = 2300 + ready.removed_tokens
+
+    assert ready.removed_tokens > 4000
+    assert money.unpruned == pytest.approx(
+        cost(Usage(input_tokens=whole, cache_read_tokens=2000, output_tokens=5), PRICE), rel=0.05
+    )
