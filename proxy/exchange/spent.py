@@ -7,7 +7,7 @@ until its own counts have shown it.
 from collections.abc import Container
 
 from proxy.conversation.model import Reasoning, last_words
-from proxy.exchange.receive import Memory, Received
+from proxy.exchange.receive import Memory, Received, joins_at
 from proxy.pruning.reasoning import ReasoningPolicy
 from proxy.tokens.estimate import Scale
 from proxy.tokens.learn import Learned
@@ -69,7 +69,9 @@ def spent_reasoning(
     its tokens for each of ours. `taken`: indices of the messages in whose place a summary stands.
     """
     messages, at = received.conversation.messages, memory.measured_at
-    if at < 0 or last_words(messages) <= at:
+    # What stands at the end for this moment only had its like in the measured call, where it ended the turn as it does now.
+    stays = joins_at(received, memory)
+    if at < 0 or last_words(messages if stays < 0 else messages[: stays + 1]) <= at:
         return 0
     told, tokens = told_reasoning(received, memory), 0
     for number in range(max(0, last_words(messages[: at + 1])), end):

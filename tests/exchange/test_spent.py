@@ -57,6 +57,20 @@ def test_the_turn_that_has_ended_is_told_by_the_user_s_words():
     assert spent_reasoning(received, a_memory(line, inside), 2, line.scale, 1.0, ()) == 0
 
 
+def test_words_for_this_moment_only_end_no_turn_that_they_had_not_ended_before():
+    line = Line(DROPS)
+    history = TURN[:1]
+    for number in range(3):
+        ready = line.prepared([*history, user(f"It is {number} o'clock.")])
+        line.answered(
+            ready, an_observation("", usage=Usage(input_tokens=5000, output_tokens=520, reasoning_tokens=500))
+        )
+        history = [*history, thinking(calls(f"c{number}")), result(f"c{number}", "done")]
+
+    assert ready.context.basis == "anchored"
+    assert line.prepared([*history, user("It is 4 o'clock.")]).inputs.spent == 0
+
+
 def test_where_the_provider_drops_it_it_weighs_nothing_and_is_taken_off_what_was_counted():
     kept, _ = led(QUIET, dropped=False)
     gone, _ = led(DROPS, dropped=True)
@@ -118,9 +132,12 @@ def test_encrypted_reasoning_in_what_a_summary_took_in_is_gone_once():
     # The newest answer came after the measured call had been sent: it is in no count of it.
     assert swallowed_reasoning(inside, memory, {1, 2, 3, 4, 5}, drops=False) == 300
     assert left_reasoning(inside, memory, {1, 2, 3}, drops=True) == 3000
-    items.append({"type": "message", "role": "user", "content": "and now?"})
+    ready = prepare(inside, memory, line.policy, line.scale, now=1010.0)
+    line.answered(ready, an_observation("well?", usage=Usage(input_tokens=8500, output_tokens=20)))
+    items += [{"type": "message", "role": role, "content": "well?"} for role in ("assistant", "user")]
     spoken = received()
+    memory = line.memory(spoken)
+    assert spent_reasoning(spoken, memory, 8, line.scale, 1.0, {1, 2, 3}) == 3000
+    assert spent_reasoning(spoken, memory, 8, line.scale, 1.0, ()) == 3300
     assert left_reasoning(spoken, memory, {1, 2, 3}, drops=False) == 3000
     assert left_reasoning(spoken, memory, {1, 2, 3}, drops=True) == 0
-    assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, {1, 2, 3}) == 3000
-    assert spent_reasoning(spoken, memory, 6, line.scale, 1.0, ()) == 3300
