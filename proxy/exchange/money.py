@@ -104,12 +104,16 @@ def _observed(ready: Ready, usage: Usage, earlier: Usage, habit: CacheHabit) -> 
     None where that says nothing: an edit of what had been sent has broken the cache, or has left too little for it.
     """
     read = usage.cache_read_tokens
+    if read is None and _cached(earlier):
+        # Gemini leaves out what is 0.
+        read = 0
     if read is None or not _is_telling(ready, read, habit):
         return None
     if not read and (earlier.input_tokens or 0) < _SURELY_CACHED * habit.min_prefix:
         return 0 if ready.before is None else None
     if ready.before is not None and read >= (earlier.input_tokens or 0) - habit.step:
-        return _shared(ready.before)
+        # More than that where a client ends each request with something for this moment only, in the same message as a result.
+        return _shared(ready.before) + max(0, read - (earlier.input_tokens or 0))
     return read + _removed_before(ready, usage, read)
 
 

@@ -153,6 +153,20 @@ def test_what_the_cache_had_lost_by_itself_would_have_been_lost_unpruned():
     assert lost.unpruned - lost.paid == pytest.approx(removed * PRICE.rates.cache_write)
 
 
+def test_a_provider_that_says_nothing_where_nothing_was_read_has_read_nothing():
+    ready, nothing = going_on(0)
+    usage = Usage(input_tokens=7050, cache_write_tokens=7050, output_tokens=5)
+
+    assert money_of(ready, usage, PRICE, HABIT).unpruned == pytest.approx(nothing.unpruned)
+
+
+def test_what_was_read_beyond_the_call_before_would_have_been_read_unpruned():
+    _, less = going_on(7000)
+    _, more = going_on(7040)
+
+    assert less.unpruned - more.unpruned == pytest.approx(40 * (PRICE.rates.cache_write - PRICE.rates.cache_read))
+
+
 def test_what_a_call_that_stands_alone_read_would_have_been_read_unpruned():
     """Others had the same system text: that is there whatever was taken out behind it."""
     ready = Line(EAGER).prepared(SEEN)
