@@ -76,7 +76,7 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             warm_tokens=money.warm_tokens,
             rewritten=len(conversation.messages) if possible and _has_lost(ready, usage) else ready.anchor.rewritten,
         )
-    usable = (
+    whole = (
         # A client's side call often leaves out the tools that the conversation's own calls carry. Of a history that only the
         # provider holds, nothing could be counted before its first measured call.
         not conversation.utility
@@ -86,15 +86,15 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
             possible=possible,
             server_edits=conversation.server_edits or observation.server_edited,
             media=ready.inputs.has_media,
-            edited=ready.inputs.edited or ready.summarised,
+            edited=False,
         )
     )
     sample = Sample(
         growth=ready.inputs.growth,
         actual=(usage.input_tokens or 0) - ready.known_tokens,
         anchored=ready.context.basis == "anchored",
-        turns_dropped=_turns_dropped(ready, usage) if usable else None,
-        usable=usable,
+        turns_dropped=_turns_dropped(ready, usage) if whole else None,
+        usable=whole and not ready.inputs.edited and not ready.summarised,
     )
     turn = _answered(_turn(ready, circumstances), ready, observation, circumstances, outcome, money)
     others = _others(ready, anchor, observation.response_id) if anchor is not None else ()
@@ -102,7 +102,11 @@ def settle(ready: Ready, observation: Observation, circumstances: Circumstances)
 
 
 def _turns_dropped(ready: Ready, usage: Usage) -> float | None:
-    return dropped_share(ready.estimated, usage.input_tokens or 0, ready.inputs.spent, dropped=ready.drops_reasoning)
+    """See `Sample`. New edits are off by a part of what they take out: they hide only what is small beside that."""
+    spent, dropped = ready.inputs.spent, ready.drops_reasoning
+    if ready.context.basis == "estimated" or abs(ready.context.corrections + spent * dropped) > spent:
+        return None
+    return dropped_share(ready.estimated, usage.input_tokens or 0, spent, dropped=dropped)
 
 
 def _has_lost(ready: Ready, usage: Usage) -> bool:

@@ -18,7 +18,7 @@ from proxy.pruning.reasoning import LEAVE_REASONING
 from proxy.pruning.reasoning_rules import OPTIONAL
 from proxy.tokens.learn import NOTHING_LEARNED, Learned
 from proxy.tokens.usage import Usage
-from tests.builders import QUIET, Line, a_memory, a_received, an_observation, calls, result, said, user, words
+from tests.builders import EAGER, QUIET, Line, a_memory, a_received, an_observation, calls, result, said, user, words
 
 THOUGHT = words("thought", 500)
 DROPS = replace(QUIET, reasoning=replace(LEAVE_REASONING, rule=replace(OPTIONAL, drops=True)))
@@ -87,6 +87,23 @@ def test_the_provider_s_own_count_tells_whether_it_does(policy, dropped):
     _, settled = led(policy, dropped=dropped)
 
     assert settled.sample.turns_dropped == pytest.approx(float(dropped), abs=0.01)
+
+
+@pytest.mark.parametrize(("old", "tells"), [(300, True), (3000, False)])
+def test_a_call_with_new_edits_tells_it_too_where_they_take_out_less(old, tells):
+    line = Line(QUIET)
+    turn = [*TURN[:2], result("c1", words("old", old)), TURN[3]]
+    usage = Usage(input_tokens=5000, output_tokens=520, reasoning_tokens=500)
+    line.answered(line.prepared(turn[:1]), an_observation("", usage=usage))
+    line.answered(line.prepared(turn[:3]), an_observation("well", usage=usage))
+    ready = line.prepared([*turn, user("and now?")], policy=EAGER)
+    actual = ready.estimated - ready.inputs.spent
+    settled = line.answered(ready, an_observation("ok", usage=Usage(input_tokens=actual, output_tokens=5)))
+
+    assert ready.new_edits
+    assert not settled.sample.usable
+    assert (settled.sample.turns_dropped == 1.0) is tells
+    assert (settled.sample.turns_dropped is None) is not tells
 
 
 def test_little_reasoning_tells_nothing():
