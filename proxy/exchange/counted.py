@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from proxy.conversation.model import Message, Reasoning, last_words
+from proxy.conversation.model import last_words
 from proxy.exchange.ready import Draft
-from proxy.exchange.spent import drops_reasoning, told_reasoning
+from proxy.exchange.spent import drops_reasoning, is_sealed, told_reasoning
 
 
 class Counted(NamedTuple):
@@ -36,7 +36,7 @@ def counted_of(draft: Draft) -> Counted:
 def tokens_of(draft: Draft) -> Sequence[int]:
     """Tokens of each message as it goes out, that of sealed reasoning included."""
     conversation, notes = draft.received.conversation, draft.received.view.notes
-    sealed = notes.extended("sealed", lambda known: sealed_in(conversation.messages[len(known) :]))
+    sealed = notes.extended("sealed", lambda known: map(is_sealed, conversation.messages[len(known) :]))
     if not any(sealed):
         return draft.tokens
     factor, head = draft.learned.factor, draft.weighed.system + draft.weighed.tools
@@ -53,14 +53,6 @@ def _told(draft: Draft, sealed: Sequence[bool]) -> dict[int, float]:
         gone = max(0, last_words(draft.received.conversation.messages))
         told.update(dict.fromkeys([number for number in range(gone) if sealed[number]], 0.0))
     return told
-
-
-def sealed_in(messages: Sequence[Message]) -> list[bool]:
-    """For each message whether it holds encrypted reasoning, whose length says nothing."""
-    return [
-        any(isinstance(part, Reasoning) and part.signed and not part.text for part in message.parts)
-        for message in messages
-    ]
 
 
 def with_sealed(

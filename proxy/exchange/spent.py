@@ -6,7 +6,7 @@ until its own counts have shown it.
 
 from collections.abc import Container
 
-from proxy.conversation.model import Reasoning, last_words
+from proxy.conversation.model import Message, Reasoning, last_words
 from proxy.exchange.receive import Memory, Received, joins_at
 from proxy.pruning.reasoning import ReasoningPolicy
 from proxy.tokens.estimate import Scale
@@ -24,6 +24,11 @@ def drops_reasoning(policy: ReasoningPolicy, learned: Learned) -> bool:
     return policy.rule.drops if learned.turns_dropped is None else learned.turns_dropped >= _HALF
 
 
+def is_sealed(message: Message) -> bool:
+    """Whether it holds encrypted reasoning, whose length says nothing."""
+    return any(isinstance(part, Reasoning) and part.signed and not part.text for part in message.parts)
+
+
 def told_reasoning(received: Received, memory: Memory) -> dict[int, int]:
     """Tokens of encrypted reasoning, as far as the provider told them, by the index of the message that holds it."""
     messages, told = received.conversation.messages, {}
@@ -31,7 +36,7 @@ def told_reasoning(received: Received, memory: Memory) -> dict[int, int]:
         tokens = anchor.usage.reasoning_tokens if anchor is not None and anchor.usage is not None else None
         number = end + 1
         while tokens and number < len(messages) and messages[number].role == "assistant":
-            if any(isinstance(part, Reasoning) and part.signed and not part.text for part in messages[number].parts):
+            if is_sealed(messages[number]):
                 told[number] = tokens
                 break
             number += 1

@@ -46,17 +46,17 @@ class Settler:
         # Four times `try`, since a function for it would take longer than some of the steps.
         try:
             say_calls(turns)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  counted, and the others go on
             self._failed(error)
         for turn in turns:
             try:
                 shared.watch.settled(turn)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  counted, and the others go on
                 self._failed(error)
         # Before all that waits for something: the conversations' next calls ask for it.
         try:
             await shared.ledger.settle(*[settlement for _, _, settlement in calls])
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  counted, and the others go on
             self._failed(error)
         for call, settled, _ in calls:
             if call.queued:
@@ -66,7 +66,7 @@ class Settler:
             try:
                 model = pupil(call.received.conversation)
                 await shared.estimates.teach(turn.upstream, model, call.scale.encoding, settled.sample)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  counted, and the others go on
                 self._failed(error)
             if (window := turn.window) is not None and _took_more(turn, window):
                 await self._harmless(shared.habits.disproved(turn.upstream, turn.model, window))
@@ -76,7 +76,7 @@ class Settler:
     async def _harmless(self, step: Awaitable[None]) -> None:
         try:
             await step
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  counted, and the others go on
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:

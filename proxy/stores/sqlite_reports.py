@@ -27,7 +27,7 @@ _SUMS = f"""
         sum(removed_tokens) AS removed_tokens FROM calls GROUP BY session)
     SELECT session, coalesce(label, ''), model, upstream, turns, first_at, last_at, input_tokens, removed_tokens
         FROM newest JOIN sums USING (session) LEFT JOIN named USING (session) ORDER BY last_at DESC, session DESC
-"""  # noqa: S608
+"""  # noqa: S608 (a query of ours)
 
 
 def find_turns(connection: sqlite3.Connection, query: TurnQuery, now: float) -> list[Turn]:

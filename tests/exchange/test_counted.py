@@ -8,9 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.conversation.model import Message, Reasoning, Text
-from proxy.exchange.counted import counted_of, sealed_in, with_sealed
+from proxy.exchange.counted import counted_of, with_sealed
 from proxy.exchange.prepare import prepare
 from proxy.exchange.ready import draft_of
+from proxy.exchange.spent import is_sealed
 from proxy.exchange.weigh import weigh
 from proxy.pruning.policy import PRESETS
 from proxy.pruning.purse import charged
@@ -164,7 +165,7 @@ def test_sealed_reasoning_is_what_says_nothing_of_its_length():
         Message(role="assistant", parts=(Text(text="a"),), digest=b""),
     ]
 
-    assert sealed_in(messages) == [True, False, False, False]
+    assert list(map(is_sealed, messages)) == [True, False, False, False]
 
 
 def test_what_only_the_provider_counts_belongs_to_sealed_reasoning():
